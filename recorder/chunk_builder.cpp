@@ -1,0 +1,102 @@
+#include "recorder/chunk_builder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace goldentrace {
+namespace {
+
+// About 1 MiB of raw columns: 32 bytes a call, 13 a node, 120 a write with stats.
+constexpr std::size_t kMaxCalls = 8192;
+constexpr std::size_t kSoftBytes = 1u << 20;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
+  return hash;
+}
+
+}  // namespace
+
+ChunkBuilder::ChunkBuilder() { scope(""); }
+
+std::uint32_t ChunkBuilder::string(std::string_view text) {
+  if (const auto found = string_ids_.find(text); found != string_ids_.end()) return found->second;
+  const auto id = chunk_.base.strings + static_cast<std::uint32_t>(chunk_.strings.size());
+  chunk_.strings.emplace_back(text);
+  string_ids_.emplace(text, id);
+  return id;
+}
+
+std::uint32_t ChunkBuilder::op(const std::string& name, const std::string& overload) {
+  const std::string key = name + '.' + overload;
+  if (const auto found = op_ids_.find(key); found != op_ids_.end()) return found->second;
+  const auto id = chunk_.base.operators + static_cast<std::uint32_t>(chunk_.operators.size());
+  chunk_.operators.push_back({name, overload});
+  op_ids_.emplace(key, id);
+  return id;
+}
+
+std::uint32_t ChunkBuilder::scope(std::string_view path) {
+  if (const auto found = scope_ids_.find(path); found != scope_ids_.end()) return found->second;
+  const auto id = chunk_.base.scopes + static_cast<std::uint32_t>(chunk_.scopes.size());
+  chunk_.scopes.emplace_back(path);
+  scope_paths_.emplace_back(path);
+  scope_ids_.emplace(path, id);
+  return id;
+}
+
+std::uint32_t ChunkBuilder::geometry(std::span<const std::int64_t> sizes,
+                                     std::span<const std::int64_t> strides) {
+  std::uint64_t hash = sizes.size();
+  for (const std::int64_t size : sizes) hash = mix(hash, static_cast<std::uint64_t>(size));
+  for (const std::int64_t stride : strides) hash = mix(hash, static_cast<std::uint64_t>(stride));
+  const auto [begin, end] = geometry_ids_.equal_range(hash);
+  for (auto it = begin; it != end; ++it) {
+    const Geometry& known = geometries_[it->second];
+    if (std::ranges::equal(known.sizes, sizes) && std::ranges::equal(known.strides, strides)) {
+      return it->second;
+    }
+  }
+  const auto id = static_cast<std::uint32_t>(geometries_.size());
+  geometries_.push_back({{sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}});
+  chunk_.geometries.push_back(geometries_.back());
+  geometry_ids_.emplace(hash, id);
+  return id;
+}
+
+std::uint32_t ChunkBuilder::ambient(const Ambient& ambient) {
+  const auto found = std::ranges::find(ambients_, ambient);
+  if (found != ambients_.end()) return static_cast<std::uint32_t>(found - ambients_.begin());
+  ambients_.push_back(ambient);
+  chunk_.ambients.push_back(ambient);
+  return static_cast<std::uint32_t>(ambients_.size() - 1);
+}
+
+std::uint32_t ChunkBuilder::storage(std::uint64_t bytes, std::uint32_t device) {
+  chunk_.storages.push_back({bytes, device});
+  return chunk_.base.storages + static_cast<std::uint32_t>(chunk_.storages.size()) - 1;
+}
+
+std::uint32_t ChunkBuilder::tensor(const Tensor& tensor) {
+  chunk_.tensors.push_back(tensor);
+  return chunk_.base.tensors + static_cast<std::uint32_t>(chunk_.tensors.size()) - 1;
+}
+
+bool ChunkBuilder::full() const {
+  return chunk_.calls.size() >= kMaxCalls ||
+         chunk_.calls.size() * 32 + chunk_.nodes.size() * 13 + chunk_.writes.size() * 120 >=
+             kSoftBytes;
+}
+
+ProgramChunk ChunkBuilder::take() {
+  ProgramChunk next;
+  next.base = chunk_.next_base();
+  next.calls.reserve(chunk_.calls.size());
+  next.nodes.reserve(chunk_.nodes.size());
+  next.writes.reserve(chunk_.writes.size());
+  next.stats.reserve(chunk_.stats.size());
+  next.timings.reserve(chunk_.timings.size());
+  return std::exchange(chunk_, std::move(next));
+}
+
+}  // namespace goldentrace

@@ -1,0 +1,59 @@
+// Interns definitions and gathers calls into the program chunk that is being filled. No Torch here.
+// Not thread-safe: the recorder's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "src/event/program.h"
+
+namespace goldentrace {
+
+class ChunkBuilder {
+ public:
+  ChunkBuilder();
+
+  // Each returns the dense id of a definition, adding it to the current chunk when it is new.
+  std::uint32_t string(std::string_view text);
+  std::uint32_t op(const std::string& name, const std::string& overload);
+  std::uint32_t scope(std::string_view path);
+  std::uint32_t geometry(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides);
+  std::uint32_t ambient(const Ambient& ambient);
+  // These are new by definition.
+  std::uint32_t storage(std::uint64_t bytes, std::uint32_t device);
+  std::uint32_t tensor(const Tensor& tensor);
+
+  [[nodiscard]] const std::string& scope_path(std::uint32_t id) const { return scope_paths_[id]; }
+  // The number that the next call will get.
+  [[nodiscard]] std::uint64_t next_call() const { return chunk_.base.calls + chunk_.calls.size(); }
+  // Where calls, nodes, writes, stats, externals and timings are appended.
+  ProgramChunk& chunk() { return chunk_; }
+  // Cut points depend on content only, so that equal programs are cut alike.
+  [[nodiscard]] bool full() const;
+  // Hands over the filled chunk and begins the next one.
+  ProgramChunk take();
+
+ private:
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+  using TextIds = std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>>;
+
+  ProgramChunk chunk_;
+  TextIds string_ids_;
+  TextIds scope_ids_;
+  TextIds op_ids_;  // name, '.', overload
+  std::vector<std::string> scope_paths_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> geometry_ids_;  // by content hash
+  std::vector<Geometry> geometries_;
+  std::vector<Ambient> ambients_;
+};
+
+}  // namespace goldentrace

@@ -1,0 +1,66 @@
+#include "recorder/op_info.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+
+namespace goldentrace {
+namespace {
+
+// In-place operators that replace their target's content without reading it. Their schemas say
+// "written" only.
+constexpr std::array<std::string_view, 14> kOverwriting = {
+    "aten::copy_",     "aten::fill_",        "aten::zero_",      "aten::normal_",
+    "aten::uniform_",  "aten::random_",      "aten::bernoulli_", "aten::exponential_",
+    "aten::cauchy_",   "aten::geometric_",   "aten::set_",       "aten::log_normal_",
+    "aten::resize_",   "aten::set_data"};
+
+constexpr std::array<std::string_view, 6> kUndefinedResults = {
+    "aten::empty",     "aten::empty_like",        "aten::empty_strided",
+    "aten::new_empty", "aten::new_empty_strided", "aten::empty_permuted"};
+
+template <typename Names>
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+}  // namespace
+
+const OpInfo* OpTable::find(const at::RecordFunction& function) {
+  const char* pointer = function.name();
+  if (const auto found = by_pointer_.find(pointer); found != by_pointer_.end()) {
+    const OpInfo& info = *found->second;
+    if (info.name == pointer && std::strcmp(info.overload, function.overload_name()) == 0) {
+      return &info;
+    }
+  }
+  const auto name = function.operator_name();
+  if (!name) return nullptr;
+  const auto op = c10::Dispatcher::singleton().findSchema(*name);
+  if (!op) return nullptr;
+
+  auto info = std::make_unique<OpInfo>();
+  info->id = builder_.op(name->name, name->overload_name);
+  info->name = name->name;
+  info->qualified =
+      name->overload_name.empty() ? name->name : name->name + "." + name->overload_name;
+  info->overload = function.overload_name();
+  info->random = op->hasTag(at::Tag::nondeterministic_seeded);
+  info->undefined_results = contains(kUndefinedResults, name->name);
+  const c10::FunctionSchema& schema = op->schema();
+  info->returns = schema.returns().size();
+  const bool overwrites = contains(kOverwriting, name->name);
+  for (const c10::Argument& argument : schema.arguments()) {
+    ArgumentRole role = ArgumentRole::kRead;
+    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
+      role = overwrites || argument.kwarg_only() ? ArgumentRole::kOverwrite : ArgumentRole::kUpdate;
+    }
+    info->roles.push_back(role);
+  }
+  return (by_pointer_[pointer] = std::move(info)).get();
+}
+
+}  // namespace goldentrace

@@ -1,0 +1,52 @@
+// What the recorder needs to know about an operator, read once from its schema.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "recorder/chunk_builder.h"
+
+namespace goldentrace {
+
+enum class ArgumentRole : std::uint8_t {
+  kRead,
+  kUpdate,     // read and written: add_, index_put_
+  kOverwrite,  // written, never read: out=, copy_, fill_
+};
+
+struct OpInfo {
+  std::uint32_t id = 0;
+  std::string name;            // "aten::mul"
+  std::string qualified;       // "aten::mul.Tensor"
+  const char* overload = "";   // as RecordFunction gives it
+  bool random = false;         // draws from a generator
+  bool undefined_results = false;  // empty and its kin: memory without content
+  std::size_t returns = 0;
+  std::vector<ArgumentRole> roles;  // one a schema argument
+
+  [[nodiscard]] ArgumentRole role(std::size_t argument) const {
+    return argument < roles.size() ? roles[argument] : ArgumentRole::kRead;
+  }
+};
+
+// Not thread-safe: the recorder's mutex guards it.
+class OpTable {
+ public:
+  explicit OpTable(ChunkBuilder& builder) : builder_(builder) {}
+
+  // nullptr for a frame that is no dispatcher call: an autograd node, a user scope, a compiled region.
+  const OpInfo* find(const at::RecordFunction& function);
+
+ private:
+  ChunkBuilder& builder_;
+  // By the schema's name pointer, which is stable; a hit is confirmed by content, because a frame
+  // without a schema could carry any pointer.
+  std::unordered_map<const char*, std::unique_ptr<OpInfo>> by_pointer_;
+};
+
+}  // namespace goldentrace

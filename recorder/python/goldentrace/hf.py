@@ -1,0 +1,203 @@
+"""`record hf`: transformers' own modelling code, provably eager, greedy with cache.
+
+Run by the `record` program, which owns the command line: `python -m goldentrace.hf OPTIONS.json`.
+The functions are also there for scripts that change a model before they record it."""
+
+import inspect
+import json
+import math
+import os
+import pathlib
+import platform
+import sys
+
+# The reference path: no kernels from a hub in place of the modelling code, and no network.
+os.environ["USE_HUB_KERNELS"] = "NO"
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import torch  # noqa: E402
+import transformers  # noqa: E402
+
+from goldentrace import recording as gt  # noqa: E402
+from goldentrace.checkpoint import Checkpoint  # noqa: E402
+
+TOP_K = 8
+# Significand bits of the logits' dtype, without the hidden one.
+FRACTION_BITS = {torch.bfloat16: 7, torch.float16: 10, torch.float32: 23, torch.float64: 52}
+
+
+class InputError(ValueError):
+    """What the user gave can't be run; the message says why in one line."""
+
+
+def load(folder, dtype="bfloat16", attn="eager", device="cpu"):
+    """The model of `folder` by its own architecture class, in evaluation mode."""
+    folder = pathlib.Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such model folder")
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder}: holds no config.json")
+    if not any(folder.glob("*.safetensors")):
+        raise InputError(f"{folder}: holds no .safetensors file (a model folder without weights)")
+    config = transformers.AutoConfig.from_pretrained(folder)
+    names = config.architectures or []
+    model_class = next((getattr(transformers, n) for n in names if hasattr(transformers, n)),
+                       transformers.AutoModelForCausalLM)
+    if device == "cuda" and not torch.cuda.is_available():
+        raise InputError("--device cuda: this machine has no CUDA device")
+    model = model_class.from_pretrained(folder, dtype=getattr(torch, dtype),
+                                        attn_implementation=attn, experts_implementation="eager")
+    return model.to(device).eval()
+
+
+def tokenizer_of(folder):
+    """The folder's tokenizer, or None where it has none."""
+    try:
+        return transformers.AutoTokenizer.from_pretrained(folder)
+    except (OSError, ValueError):
+        return None
+
+
+def prompt_ids(options, tokenizer):
+    """Token ids from --token-ids or --prompt."""
+    if options["token_ids"] is not None:
+        return options["token_ids"]
+    if tokenizer is None:
+        raise InputError(f"{options['model']}: has no tokenizer; give --token-ids")
+    ids = tokenizer(options["prompt"], add_special_tokens=True)["input_ids"]
+    if not ids:
+        raise InputError("--prompt: encodes to no token")
+    return ids
+
+
+def stop_ids_of(model):
+    ids = model.config.get_text_config().eos_token_id
+    return [] if ids is None else [ids] if isinstance(ids, int) else list(ids)
+
+
+def header_of(model, dtype, attn, device):
+    """What the trace's header says of this run."""
+    return {
+        "engine": "transformers",
+        "engine_version": transformers.__version__,
+        "device": device,
+        "dtype": dtype,
+        "model_config": model.config.to_json_string(use_diff=False),
+        "command": sys.argv,
+        "environment": {
+            "attention": attn,
+            "experts": "eager",
+            "hub_kernels": "off",
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "transformers": transformers.__version__,
+        },
+    }
+
+
+def _step_record(step, logits, chosen, first_position, rows):
+    """The text ladder's entry of one forward pass; `logits` is the last position's row."""
+    values, ids = logits.double().sort(descending=True, stable=True)  # stable: lowest id first
+    top = min(TOP_K, len(values))
+    first, second = values[0].item(), values[min(1, len(values) - 1)].item()
+    exponent = math.frexp(first)[1] - 1 if first and math.isfinite(first) else 0
+    ulp = 2.0 ** (exponent - FRACTION_BITS[logits.dtype])
+    gap = (first - second) / ulp
+    return {
+        "step": step,
+        "rows": [{"request": 0, "first_row": 0, "count": rows, "position": first_position}],
+        "chosen": chosen,
+        "top_ids": ids[:top].tolist(),
+        "top_logits": values[:top].tolist(),
+        "gap_ulp": gap if math.isfinite(gap) else 0.0,
+        "logprob": torch.log_softmax(logits.double(), -1)[chosen].item(),
+    }
+
+
+def generate(recording, model, ids, max_new_tokens, stop_ids=()):
+    """Greedy decoding by plain argmax with cache, one recorded step a forward pass.
+
+    Returns (generated ids, step records, list of last-position logits)."""
+    takes = inspect.signature(model.forward).parameters
+    cache_name = "cache" if "cache" in takes else "past_key_values"
+    tokens = torch.tensor([ids], device=model.device)
+    cache, position, made, steps, rows = None, 0, [], [], []
+    with torch.no_grad():
+        for step in range(max_new_tokens):
+            recording.step(step)
+            output = model(input_ids=tokens, use_cache=True, **{cache_name: cache})
+            cache = output[cache_name]
+            logits = output.logits[:, -1, :]
+            next_tokens = logits.argmax(dim=-1, keepdim=True)
+            chosen = next_tokens.item()
+            with recording.paused():
+                lowest = (logits[0] == logits[0, chosen]).nonzero()[0].item()
+                if lowest != chosen:  # argmax promises no order among equals; greedy decoding does
+                    chosen, next_tokens = lowest, torch.full_like(next_tokens, lowest)
+                steps.append(_step_record(step, logits[0], chosen, position, tokens.shape[1]))
+                rows.append(logits[0].clone())
+            made.append(chosen)
+            if chosen in stop_ids:
+                break
+            position += tokens.shape[1]
+            tokens = next_tokens
+    return made, steps, rows
+
+
+def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dtype="bfloat16",
+                 attn="eager", device="cpu", max_new_tokens=16, ignore_eos=False, rules=(),
+                 fail_at_call=0):
+    """Records one greedy run of a loaded model. Returns (generated ids, last-position logits)."""
+    checkpoint = Checkpoint(folder) if folder else None
+    stops = [] if ignore_eos else stop_ids_of(model)
+    pieces = tokenizer.convert_ids_to_tokens if tokenizer else lambda ids: []
+    with gt.record(path, model, checkpoint=checkpoint, rules=rules, fail_at_call=fail_at_call,
+                   header=header_of(model, dtype, attn, device)) as recording:
+        made, steps, logits = generate(recording, model, ids, max_new_tokens, stops)
+        settings = {"do_sample": "false", "max_new_tokens": str(max_new_tokens),
+                    "ignore_eos": str(ignore_eos).lower()}
+        recording.text(requests=[{
+            "id": 0,
+            "prompt": prompt,
+            "prompt_ids": list(ids),
+            "prompt_pieces": [str(piece) for piece in pieces(list(ids))],
+            "sampling": [{"name": name, "value": value, "origin": "request"}
+                         for name, value in settings.items()],
+            "stop_ids": stops,
+            "output_ids": made,
+            "output_pieces": [str(piece) for piece in pieces(made)],
+        }], steps=steps)
+    return made, logits
+
+
+def check_ids(ids, model):
+    size = model.get_input_embeddings().weight.shape[0]
+    wrong = next((i for i in ids if not 0 <= i < size), None)
+    if wrong is not None:
+        raise InputError(f"--token-ids: {wrong} is outside the vocabulary of {size}")
+
+
+def main(options):
+    model = load(options["model"], options["dtype"], options["attn"], options["device"])
+    tokenizer = tokenizer_of(options["model"])
+    ids = prompt_ids(options, tokenizer)
+    check_ids(ids, model)
+    made, _ = record_model(
+        model, ids, options["output"], folder=options["model"], tokenizer=tokenizer,
+        prompt=options["prompt"] or "", dtype=options["dtype"], attn=options["attn"],
+        device=options["device"], max_new_tokens=options["max_new_tokens"],
+        ignore_eos=options["ignore_eos"], rules=options["rules"])
+    summary = json.loads(gt.native.summary())
+    counters = {name: c["value"] for name, c in summary["counters"].items() if c["value"]}
+    print(f"recorded {options['output']}: {summary['calls']} calls, {len(ids)} prompt + "
+          f"{len(made)} new tokens, {pathlib.Path(options['output']).stat().st_size} bytes"
+          + "".join(f", {name} {value}" for name, value in counters.items()))
+
+
+if __name__ == "__main__":
+    try:
+        main(json.loads(pathlib.Path(sys.argv[1]).read_text() if sys.argv[1] != "-"
+                        else sys.stdin.read()))
+    except (InputError, gt.RecordingError, FileNotFoundError) as error:
+        print(f"record: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,29 @@
+"""The C interface (recorder/c_api.h) by ctypes. Loads beside torch, never instead of it."""
+
+import ctypes
+import pathlib
+
+import torch  # noqa: F401  the library below needs libtorch_cpu, which torch loads
+
+_library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "libgoldentrace_record.so"))
+
+
+def _declare(name, *argument_types, result=ctypes.c_int):
+    function = getattr(_library, "goldentrace_" + name)
+    function.argtypes = argument_types
+    function.restype = result
+    return function
+
+
+_text, _u32 = ctypes.c_char_p, ctypes.c_uint32
+last_error = _declare("last_error", result=_text)
+start = _declare("start", _text, _text, _text)
+stop = _declare("stop")
+summary = _declare("summary", result=_text)
+pause = _declare("pause", result=None)
+resume = _declare("resume", result=None)
+set_step = _declare("set_step", _u32)
+parameter = _declare("parameter", _text, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, _text)
+text = _declare("text", _text)
+hash = _declare("hash", ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64))
+scope = _declare("scope", _text, result=_u32)

@@ -1,0 +1,116 @@
+#include "recorder/recorder.h"
+
+#include <ATen/record_function.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <exception>
+#include <utility>
+
+#include "recorder/scopes.h"
+#include "recorder/session.h"
+
+namespace goldentrace {
+namespace {
+
+std::atomic<Session*> active{nullptr};
+
+// ---- the callbacks: nothing may escape them, PyTorch swallows what a start callback throws --------
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) noexcept {
+  ThreadState& thread = thread_state();
+  if (thread.paused > 0 || thread.frame.function != nullptr) return nullptr;
+  Session* session = active.load(std::memory_order_acquire);
+  if (session == nullptr) return nullptr;
+  ++thread.paused;  // copying device memory calls the dispatcher itself
+  bool recorded = false;
+  try {
+    recorded = session->start_call(function, thread);
+  } catch (const std::exception& error) {
+    session->fault(error.what());
+  } catch (...) {
+    session->fault("unknown exception");
+  }
+  --thread.paused;
+  if (recorded) {
+    // What happens inside a top-level call is its own business; not looking at it is also what
+    // makes recording cheap. on_end turns it on again, after exceptions too.
+    at::enableRecordFunction(false);
+  } else {
+    thread.frame.clear();
+  }
+  return nullptr;
+}
+
+void on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) noexcept {
+  ThreadState& thread = thread_state();
+  if (thread.frame.function != &function) return;
+  if (Session* session = active.load(std::memory_order_acquire); session != nullptr) {
+    try {
+      session->finish_call(function, thread);
+    } catch (const std::exception& error) {
+      session->fault(error.what());
+    } catch (...) {
+      session->fault("unknown exception");
+    }
+  }
+  thread.frame.clear();
+  at::enableRecordFunction(true);
+}
+
+// A forked child inherits the callback but not the writer thread: it records nothing.
+void stop_in_child() { active.store(nullptr, std::memory_order_release); }
+
+}  // namespace
+
+Result<std::unique_ptr<Recorder>> Recorder::start(RecorderOptions options) {
+  static const int registered = pthread_atfork(nullptr, nullptr, stop_in_child);
+  (void)registered;
+  if (active.load() != nullptr) {
+    return Status(Code::kInvalidArgument, "a recording is running already in this process");
+  }
+  auto session = Session::create(std::move(options));
+  if (!session.ok()) return session.status();
+  std::unique_ptr<Recorder> recorder(new Recorder(std::move(*session)));
+  active.store(recorder->session_.get(), std::memory_order_release);
+  recorder->callback_ = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
+                                                  .needsInputs(true)
+                                                  .needsOutputs(true)
+                                                  .scopes({at::RecordScope::FUNCTION}));
+  return recorder;
+}
+
+Recorder::Recorder(std::unique_ptr<Session> session) : session_(std::move(session)) {}
+
+Recorder::~Recorder() { (void)stop(); }
+
+Status Recorder::stop() {
+  if (std::exchange(stopped_, true)) return {};
+  at::removeCallback(callback_);
+  active.store(nullptr, std::memory_order_release);
+  return session_->close();
+}
+
+Result<Hash128> Recorder::add_parameter(const std::string& name, ParameterKind kind,
+                                        const at::Tensor& tensor, Recipe recipe,
+                                        std::vector<std::string> sources) {
+  const PauseRecording pause;
+  return session_->add_parameter(name, kind, tensor, recipe, std::move(sources));
+}
+
+void Recorder::add_text(const Text& text) { session_->add_text(text); }
+void Recorder::set_step(std::uint32_t step) { session_->set_step(step); }
+std::uint32_t Recorder::scope(std::string_view path) { return session_->scope(path); }
+Summary Recorder::summary() const { return session_->summary(); }
+
+void pause_recording() { ++thread_state().paused; }
+void resume_recording() { --thread_state().paused; }
+
+ModuleScope::ModuleScope(std::string_view path) : scope_(0) {
+  if (Session* session = active.load(); session != nullptr) scope_ = session->scope(path);
+  scopes::enter(scope_);
+}
+
+ModuleScope::~ModuleScope() { scopes::exit(scope_); }
+
+}  // namespace goldentrace

@@ -1,0 +1,93 @@
+// Records every top-level dispatcher call of this process into a trace, until stop().
+//
+//   auto recorder = Recorder::start({.path = "out.fb"});
+//   { ModuleScope scope("model.layers.0"); y = at::relu(x); }
+//   Status status = (*recorder)->stop();
+//
+// One recorder at a time and process. It never disturbs what it watches: results and exceptions
+// pass untouched, and a fault of the recorder itself is latched, counted, and told by stop().
+// Threads: calls of all threads are recorded; start() and stop() must not race with dispatcher calls.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "recorder/keep_rules.h"
+#include "src/base/status.h"
+#include "src/event/run.h"
+#include "src/format/codec.h"
+
+namespace goldentrace {
+
+class Session;
+
+struct RecorderOptions {
+  std::string path;
+  Header header;   // the numerics switches of this process are added to its environment
+  KeepRules keep;  // default: hash and stats of everything written
+  // For tests of the promise above: throw inside the callback of this call. 0 is never.
+  std::uint64_t fail_at_call = 0;
+};
+
+class Recorder {
+ public:
+  // kInvalidArgument when another recorder runs; else what creating the file can give.
+  static Result<std::unique_ptr<Recorder>> start(RecorderOptions options);
+  ~Recorder();  // stops, and drops stop()'s answer
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // Closes the trace. Not ok when the file is not whole: a write failed, or a call was lost.
+  Status stop();
+
+  // Enters `tensor` into the parameter dictionary; returns the hash of its dense bytes. With
+  // Recipe::kValue the bytes are stored. A tensor whose storage is known already gets kTied.
+  Result<Hash128> add_parameter(const std::string& name, ParameterKind kind,
+                                const at::Tensor& tensor, Recipe recipe,
+                                std::vector<std::string> sources);
+  void add_text(const Text& text);
+  // Calls from now on belong to forward pass `step`; 0 is the prefill.
+  void set_step(std::uint32_t step);
+  // The id of a module path, for scopes::enter.
+  std::uint32_t scope(std::string_view path);
+  // Counters so far; after stop() those of the whole recording.
+  [[nodiscard]] Summary summary() const;
+
+ private:
+  explicit Recorder(std::unique_ptr<Session> session);
+  std::unique_ptr<Session> session_;
+  std::uint64_t callback_ = 0;
+  bool stopped_ = false;
+};
+
+// Calls of this thread are not recorded between the two; pairs nest.
+void pause_recording();
+void resume_recording();
+
+// The same for a block: for looking at tensors without adding to the program.
+class PauseRecording {
+ public:
+  PauseRecording() { pause_recording(); }
+  ~PauseRecording() { resume_recording(); }
+  PauseRecording(const PauseRecording&) = delete;
+  PauseRecording& operator=(const PauseRecording&) = delete;
+};
+
+// Names the module that the calls of this thread belong to, for as long as it lives.
+class ModuleScope {
+ public:
+  explicit ModuleScope(std::string_view path);
+  ~ModuleScope();
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  std::uint32_t scope_;
+};
+
+}  // namespace goldentrace

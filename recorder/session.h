@@ -1,0 +1,156 @@
+// State of one recording, and what happens to one call between its start and end callback.
+// Internal to the recorder; recorder.h is the public face.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/record_function.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "recorder/ambient.h"
+#include "recorder/chunk_builder.h"
+#include "recorder/op_info.h"
+#include "recorder/recorder.h"
+#include "recorder/tensor_table.h"
+#include "recorder/writer_thread.h"
+
+namespace goldentrace {
+
+// The call that a thread is inside of. Reused, so that the steady state allocates nothing.
+struct Frame {
+  const at::RecordFunction* function = nullptr;  // null when the thread is in no recorded call
+  const OpInfo* op = nullptr;
+  std::uint32_t scope = 0;
+  std::uint32_t ambient = 0;
+  std::uint32_t step = 0;
+  std::uint8_t flags = 0;
+  bool float_input = false;
+  std::uint64_t start_ns = 0;
+  std::vector<Node> nodes;
+
+  struct Input {
+    c10::StorageImpl* storage;
+    ArgumentRole role;
+  };
+  std::vector<Input> inputs;
+  std::vector<at::Tensor> written;  // arguments that the schema marks written
+  // Read for the first time by this call, if its results turn out not to be mere views of them.
+  std::vector<c10::intrusive_ptr<c10::StorageImpl>> unknown;
+
+  // Of the end callback: what is new, with its digest.
+  struct NewBytes {
+    at::Tensor tensor;
+    bool fresh;  // storage of its own; else an argument written in place
+    Write write;
+    Stats stats;
+    std::vector<std::byte> value;
+  };
+  std::vector<NewBytes> news;
+
+  void clear();
+};
+
+// Per thread: numbers are given by first sight and never reused, unlike operating-system ids.
+struct ThreadState {
+  Frame frame;
+  std::uint64_t session = 0;  // the session that the numbers below belong to
+  std::uint32_t number = 0;
+  AmbientBits ambient_bits;
+  std::uint32_t ambient_id = 0;
+  bool ambient_known = false;
+  int paused = 0;
+};
+ThreadState& thread_state();
+
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> create(RecorderOptions options);
+
+  // Start callback: true when the call is recorded and finish_call must be called for it.
+  bool start_call(const at::RecordFunction& function, ThreadState& thread);
+  void finish_call(const at::RecordFunction& function, ThreadState& thread);
+  // A fault inside a callback: latched and counted; the call is lost.
+  void fault(const char* what) noexcept;
+
+  Status close();
+  Result<Hash128> add_parameter(const std::string& name, ParameterKind kind,
+                                const at::Tensor& tensor, Recipe recipe,
+                                std::vector<std::string> sources);
+  void add_text(const Text& text) { writer_.push(text, 1u << 16); }
+  void set_step(std::uint32_t step);
+  std::uint32_t scope(std::string_view path);
+  Summary summary() const;
+
+ private:
+  Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer);
+
+  // Argument encoding; false when an argument is a tensor without memory, so that the call can be no
+  // program step.
+  bool encode_arguments(const at::RecordFunction& function, Frame& frame);
+  bool encode_argument(const c10::IValue& value, ArgumentRole role, Frame& frame);
+  bool encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role, Frame& frame);
+  bool encode_wrapped_number(const at::Tensor& tensor, Frame& frame);
+  // True when the value was no tensor and no list, and is encoded.
+  bool encode_plain(const c10::IValue& value, Frame& frame);
+  void unstorable(const char* reason, Frame& frame);
+  void encode_result(const c10::IValue& value, Frame& frame);
+
+  void check_small(StorageEntry& entry, const c10::StorageImpl* impl);
+  void capture_external(StorageEntry& entry, c10::StorageImpl* impl, ExternalKind kind);
+  void refresh_small_hash(StorageEntry& entry, const c10::StorageImpl* impl);
+  void find_new_bytes(const c10::IValue& value, Frame& frame);
+  void add_new_bytes(const at::Tensor& tensor, bool fresh, Frame& frame);
+  void digest_new_bytes(Frame& frame);
+  DigestLevel level_of(const Frame& frame);
+  void register_writes(Frame& frame);
+  void append_call(Frame& frame, const ThreadState& thread);
+  void keep_value(const Hash128& hash, std::vector<std::byte> bytes);
+  void flush_parameters();
+  void flush_chunk();
+  std::uint32_t ambient_id(ThreadState& thread);
+  std::uint64_t now_ns() const;
+
+  enum CounterId : std::uint8_t {
+    kNotExecutable,
+    kSkippedNoStorage,
+    kFailed,
+    kExternalInputs,
+    kExternalBytes,
+    kHoles,
+    kParametersByValue,
+    kRecorderErrors,
+    kCounters,
+  };
+  void count(CounterId id, std::uint64_t amount = 1, const std::string& first = {});
+
+  struct HashOfHash {
+    std::size_t operator()(const Hash128& hash) const { return hash.low; }
+  };
+
+  const std::uint64_t number_;  // of the session, for thread-local state
+  const RecorderOptions options_;
+  const std::chrono::steady_clock::time_point began_;
+  mutable std::mutex mutex_;  // guards everything below
+  ChunkBuilder builder_;
+  TensorTable tensors_{builder_};
+  OpTable ops_{builder_};
+  WriterThread writer_;
+  std::uint32_t step_ = 0;
+  std::uint32_t threads_ = 0;
+  std::uint64_t calls_ = 0;
+  std::vector<Parameter> parameters_;  // not written yet
+  std::unordered_map<std::uint32_t, std::string> parameter_of_tensor_;
+  std::unordered_set<Hash128, HashOfHash> kept_values_;
+  std::array<Counter, kCounters> counters_;
+  std::unordered_map<std::uint64_t, DigestLevel> levels_;  // by scope and op, of this step
+};
+
+}  // namespace goldentrace

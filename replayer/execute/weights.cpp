@@ -1,0 +1,88 @@
+#include "replayer/execute/weights.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+
+#include "src/digest/digest.h"
+
+namespace goldentrace {
+namespace {
+
+Result<at::Tensor> read_source(const Checkpoint& checkpoint, const std::string& name) {
+  const Checkpoint::Entry* entry = checkpoint.find(name);
+  if (entry == nullptr) {
+    return Status(Code::kNotFound, "the checkpoint has no tensor '" + name + "'");
+  }
+  at::Tensor tensor = at::empty(
+      entry->sizes, at::TensorOptions().dtype(static_cast<c10::ScalarType>(entry->dtype)));
+  GOLDENTRACE_RETURN_IF_ERROR(
+      checkpoint.read(*entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), entry->bytes}));
+  return tensor;
+}
+
+// The parameter's elements as the recipe makes them, dense.
+Result<at::Tensor> follow_recipe(const TraceReader& trace, const Parameter& parameter,
+                                 const Checkpoint& checkpoint, const Dictionary& dictionary) {
+  const Tensor& view = dictionary.tensor(parameter.tensor);
+  const auto dtype = static_cast<c10::ScalarType>(view.dtype);
+  if (parameter.recipe == Recipe::kValue) {
+    const auto bytes = trace.value(parameter.hash);
+    if (!bytes.ok()) return bytes.status();
+    at::Tensor tensor = at::empty(dictionary.geometry(view.geometry).sizes,
+                                  at::TensorOptions().dtype(dtype));
+    if (tensor.nbytes() != bytes->size()) {
+      return Status(Code::kCorrupt, "stored value of '" + parameter.name + "' has another size");
+    }
+    if (!bytes->empty()) std::memcpy(tensor.mutable_data_ptr(), bytes->data(), bytes->size());
+    return tensor;
+  }
+  std::vector<at::Tensor> sources;
+  for (const std::string& name : parameter.sources) {
+    auto source = read_source(checkpoint, name);
+    if (!source.ok()) {
+      return Status(source.status().code(),
+                    source.status().message() + ", which parameter '" + parameter.name + "' needs");
+    }
+    sources.push_back(*source);
+  }
+  switch (parameter.recipe) {
+    case Recipe::kCast:
+      return sources[0].to(dtype);
+    case Recipe::kStack:
+      return at::stack(sources);
+    case Recipe::kConcat:
+      return at::cat(sources);
+    default:
+      return sources[0];
+  }
+}
+
+}  // namespace
+
+Status load_parameters(const TraceReader& trace, const std::vector<Parameter>& parameters,
+                       const Checkpoint& checkpoint, const Dictionary& dictionary, Memory& memory,
+                       std::vector<std::string>& wrong) {
+  for (const Parameter& parameter : parameters) {
+    if (parameter.tensor >= dictionary.tensors()) {
+      return {Code::kCorrupt, "parameter '" + parameter.name + "' is an undefined tensor"};
+    }
+    if (parameter.recipe == Recipe::kTied) continue;  // the owner of the memory is in the list too
+    const auto made = follow_recipe(trace, parameter, checkpoint, dictionary);
+    if (!made.ok()) return made.status();
+    memory.fill(dictionary.tensor(parameter.tensor).storage, {});
+    at::Tensor place = memory.tensor(parameter.tensor);
+    if (place.sizes() != made->sizes() || place.scalar_type() != made->scalar_type()) {
+      wrong.push_back(parameter.name);
+      continue;
+    }
+    place.copy_(*made);
+    const at::Tensor dense = made->contiguous();
+    const Hash128 hash = hash_bytes(
+        {static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()});
+    if (hash != parameter.hash) wrong.push_back(parameter.name);
+  }
+  return {};
+}
+
+}  // namespace goldentrace

@@ -1,0 +1,20 @@
+#include "src/event/run.h"
+
+#include <algorithm>
+
+namespace goldentrace {
+
+const std::string& Header::environment_value(const std::string& key) const {
+  static const std::string kEmpty;
+  const auto found = std::find_if(environment.begin(), environment.end(),
+                                  [&](const auto& entry) { return entry.first == key; });
+  return found == environment.end() ? kEmpty : found->second;
+}
+
+std::uint64_t Summary::counter(const std::string& name) const {
+  const auto found = std::find_if(counters.begin(), counters.end(),
+                                  [&](const Counter& counter) { return counter.name == name; });
+  return found == counters.end() ? 0 : found->value;
+}
+
+}  // namespace goldentrace

@@ -1,0 +1,132 @@
+// What a trace knows beside its calls: who ran, on what, with which parameters, text and tokens.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/digest.h"
+
+namespace goldentrace {
+
+// First chunk of every trace.
+struct Header {
+  std::uint16_t major = 0;
+  std::uint16_t minor = 0;
+  std::string engine;          // "transformers"
+  std::string engine_version;  // "5.24.0"
+  std::string device;          // "cpu", "cuda"
+  std::string dtype;           // of the weights as run: "bfloat16"
+  std::string model_config;    // the whole config as JSON; "" when unknown
+  // Numerics switches and versions, sorted by key; the keys are listed in FORMAT.md.
+  std::vector<std::pair<std::string, std::string>> environment;
+  std::vector<std::string> command;
+  std::int64_t started_unix_ns = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t world = 1;
+  std::string mesh;  // free-form until ranks are joined
+
+  // The value under `key`, or "".
+  [[nodiscard]] const std::string& environment_value(const std::string& key) const;
+};
+
+// How a module's parameter comes from the checkpoint's tensors. Stored: append only.
+enum class Recipe : std::uint8_t {
+  kValue = 0,  // it does not: the bytes are in a values chunk under the parameter's hash
+  kSame = 1,   // equal to sources[0]
+  kCast = 2,   // sources[0] converted to the parameter's dtype
+  kTied = 3,   // the same memory as the parameter named sources[0]
+  kStack = 4,  // the sources stacked along a new first dimension
+  kConcat = 5, // the sources joined along the first dimension
+};
+
+enum class ParameterKind : std::uint8_t { kParameter = 0, kBuffer = 1 };
+
+enum class PlacementKind : std::uint8_t { kReplicated = 0, kShard = 1, kPartialSum = 2 };
+
+// Which part of a logical tensor one rank holds: shard `index` of `count` along `dim`.
+struct Placement {
+  PlacementKind kind = PlacementKind::kReplicated;
+  std::uint32_t dim = 0;
+  std::uint32_t index = 0;
+  std::uint32_t count = 1;
+  bool operator==(const Placement&) const = default;
+};
+
+struct Parameter {
+  std::string name;  // as the module calls it: "model.layers.0.input_layernorm.weight"
+  ParameterKind kind = ParameterKind::kParameter;
+  std::uint32_t tensor = 0;  // tensor id
+  Hash128 hash;              // of the tensor's dense bytes
+  Recipe recipe = Recipe::kValue;
+  std::vector<std::string> sources;
+  Placement placement;
+  bool operator==(const Parameter&) const = default;
+};
+
+// A setting and who chose it: "request", "model" (a file of the model) or "default".
+struct Setting {
+  std::string name;
+  std::string value;
+  std::string origin;
+  bool operator==(const Setting&) const = default;
+};
+
+struct Request {
+  std::uint32_t id = 0;
+  std::string prompt;                    // text; "" when the run was given ids
+  std::vector<std::int64_t> prompt_ids;
+  std::vector<std::string> prompt_pieces;  // the tokenizer's piece for each id; may be empty
+  std::vector<Setting> sampling;
+  std::vector<std::int64_t> stop_ids;
+  std::vector<std::int64_t> output_ids;
+  std::vector<std::string> output_pieces;
+  bool operator==(const Request&) const = default;
+};
+
+// Rows [first_row, first_row + count) of a step's tensors are `request` at `position` and on.
+struct Row {
+  std::uint32_t request = 0;
+  std::uint32_t first_row = 0;
+  std::uint32_t count = 0;
+  std::int64_t position = 0;
+  bool operator==(const Row&) const = default;
+};
+
+// One forward pass and the token that greedy decoding took from it.
+struct Step {
+  std::uint32_t step = 0;
+  std::vector<Row> rows;
+  std::int64_t chosen = -1;
+  std::vector<std::int64_t> top_ids;  // by falling logit, lowest id first among equals
+  std::vector<float> top_logits;
+  double gap_ulp = 0;    // top-2 gap in units in the last place of the top logit's dtype
+  double logprob = 0;    // natural log of the chosen token's probability, raw (temperature 1)
+  bool operator==(const Step&) const = default;
+};
+
+enum class CounterSeverity : std::uint8_t { kInfo = 0, kLoss = 1, kError = 2 };
+enum class CounterOrigin : std::uint8_t { kRecording = 0, kReading = 1 };
+
+// Loss is data. Names are listed in FORMAT.md.
+struct Counter {
+  std::string name;
+  CounterSeverity severity = CounterSeverity::kInfo;
+  CounterOrigin origin = CounterOrigin::kRecording;
+  std::uint64_t value = 0;
+  std::string first;  // where it happened first, for people; may be empty
+  bool operator==(const Counter&) const = default;
+};
+
+// Last chunk before the index; its presence says that the recorder closed the file itself.
+struct Summary {
+  std::vector<Counter> counters;
+  std::uint64_t calls = 0;
+  std::uint64_t duration_ns = 0;
+
+  [[nodiscard]] std::uint64_t counter(const std::string& name) const;
+};
+
+}  // namespace goldentrace

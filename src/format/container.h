@@ -1,0 +1,76 @@
+// The container: file header, chunk framing, codecs, footer. Knows no table of the schema.
+// Byte tables and reasons: schema/FORMAT.md.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/digest.h"
+#include "src/base/status.h"
+
+namespace goldentrace {
+
+inline constexpr std::uint16_t kFormatMajor = 1;
+inline constexpr std::uint16_t kFormatMinor = 0;
+
+inline constexpr std::size_t kFileHeaderSize = 16;
+inline constexpr std::size_t kChunkHeaderSize = 40;
+inline constexpr std::size_t kFooterSize = 24;
+// No chunk may be larger than this, stored or raw; checked before anything is allocated.
+inline constexpr std::uint64_t kMaxChunkSize = 256ull << 20;
+// A longer value is split over several values chunks.
+inline constexpr std::uint64_t kMaxValuePart = 64ull << 20;
+
+// Stored: append only.
+enum class ChunkKind : std::uint8_t {
+  kHeader = 1,
+  kProgram = 2,
+  kTiming = 3,
+  kParameters = 4,
+  kText = 5,
+  kValues = 6,
+  kSummary = 7,
+  kIndex = 8,
+};
+
+enum class Codec : std::uint8_t { kNone = 0, kZstd = 1 };
+
+struct ChunkHeader {
+  ChunkKind kind = ChunkKind::kHeader;
+  Codec codec = Codec::kNone;
+  std::uint64_t stored_size = 0;
+  std::uint64_t raw_size = 0;
+  std::uint64_t checksum = 0;  // XXH3-64 of the stored bytes
+  std::uint32_t sequence = 0;  // 0, 1, 2, ... in file order
+};
+
+using FileHeaderBytes = std::array<std::byte, kFileHeaderSize>;
+using ChunkHeaderBytes = std::array<std::byte, kChunkHeaderSize>;
+using FooterBytes = std::array<std::byte, kFooterSize>;
+
+FileHeaderBytes encode_file_header();
+// kCorrupt for another kind of file, kUnsupported for a newer major version.
+Status check_file_header(const FileHeaderBytes& bytes);
+
+ChunkHeaderBytes encode_chunk_header(const ChunkHeader& header);
+// kCorrupt when marker, checksum or sizes break the rules. Unknown kinds pass: readers skip them.
+Result<ChunkHeader> decode_chunk_header(const ChunkHeaderBytes& bytes);
+
+FooterBytes encode_footer(std::uint64_t index_offset);
+Result<std::uint64_t> decode_footer(const FooterBytes& bytes);
+
+std::uint64_t checksum64(std::span<const std::byte> bytes);
+// What the index keeps of a chunk's raw bytes.
+Hash128 content_hash(std::span<const std::byte> bytes);
+
+// One zstd frame with its content size. `out` is replaced.
+Status compress(std::span<const std::byte> raw, int level, std::vector<std::byte>& out);
+// Decodes into exactly `raw_size` bytes, or kCorrupt.
+Status decompress(Codec codec, std::span<const std::byte> stored, std::uint64_t raw_size,
+                  std::vector<std::byte>& out);
+
+}  // namespace goldentrace

@@ -1,0 +1,48 @@
+// Reads safetensors files: an 8-byte little-endian header length, a JSON header, then tensor bytes.
+// A model folder holds model.safetensors, or shards named by model.safetensors.index.json.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/dtype.h"
+#include "src/base/io.h"
+#include "src/base/status.h"
+
+namespace goldentrace {
+
+// The tensors of one checkpoint. Bytes are read when asked for.
+class Checkpoint {
+ public:
+  struct Entry {
+    DType dtype = DType::kFloat32;
+    std::vector<std::int64_t> sizes;
+    std::uint64_t offset = 0;  // of the first byte, in the file
+    std::uint64_t bytes = 0;
+    std::size_t file = 0;
+  };
+
+  // `path` is a folder or one .safetensors file. kNotFound when a folder holds no safetensors;
+  // kCorrupt (with file and offset) when a header breaks the format's rules: length beyond the
+  // file, not JSON, unknown dtype, ranges outside the file or of another length than dtype and
+  // shape give.
+  static Result<Checkpoint> open(const std::string& path);
+
+  [[nodiscard]] const std::map<std::string, Entry>& entries() const { return entries_; }
+  // nullptr when there is no tensor of that name.
+  [[nodiscard]] const Entry* find(const std::string& name) const;
+  // Fills `out` (entry.bytes long) with the tensor's dense bytes.
+  Status read(const Entry& entry, std::span<std::byte> out) const;
+
+ private:
+  Status add_file(const std::string& path);
+
+  std::vector<std::unique_ptr<ByteSource>> files_;
+  std::map<std::string, Entry> entries_;
+};
+
+}  // namespace goldentrace
