@@ -2,16 +2,17 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
 #include "recorder/scopes.h"
 #include "recorder/tensor_bytes.h"
+#include "src/format/container.h"
 
 namespace goldentrace {
 namespace {
@@ -35,8 +36,18 @@ bool has_memory(const at::Tensor& tensor) {
          (impl->is_cpu() || impl->is_cuda());
 }
 
+// Of all bytes of a small storage in host memory.
+std::uint64_t small_hash(const StorageEntry& entry, const c10::StorageImpl* impl) {
+  return checksum64({static_cast<const std::byte*>(impl->data()), entry.bytes});
+}
+
 c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+// Quantized and other rare dtypes are not in the format.
+bool has_known_dtype(const at::Tensor& tensor) {
+  return item_size(static_cast<DType>(tensor.scalar_type())) != 0;
 }
 
 template <typename Visit>
@@ -73,8 +84,11 @@ Result<std::unique_ptr<Session>> Session::create(RecorderOptions options) {
   auto sink = create_file(options.path);
   if (!sink.ok()) return sink.status();
   Header header = options.header;
-  for (auto& entry : numerics_environment()) header.environment.push_back(std::move(entry));
-  std::sort(header.environment.begin(), header.environment.end());
+  // What is read off this process stands; a caller's entry under the same key gives way.
+  std::map<std::string, std::string> environment;
+  for (auto& entry : numerics_environment()) environment.insert(std::move(entry));
+  environment.insert(header.environment.begin(), header.environment.end());
+  header.environment.assign(environment.begin(), environment.end());
   header.started_unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();
@@ -188,7 +202,7 @@ bool Session::encode_argument(const c10::IValue& value, ArgumentRole role, Frame
     }
     return true;
   }
-  if (!encode_plain(value, frame)) unstorable(value.tagKind().c_str(), frame);
+  if (!encode_plain(value, frame)) unstorable(value.tagKind(), frame);
   return true;
 }
 
@@ -217,7 +231,7 @@ bool Session::encode_plain(const c10::IValue& value, Frame& frame) {
   return false;
 }
 
-void Session::unstorable(const char* reason, Frame& frame) {
+void Session::unstorable(const std::string& reason, Frame& frame) {
   frame.nodes.push_back({NodeKind::kUnstorable, 0, builder_.string(reason)});
   if ((frame.flags & kCallNotExecutable) == 0) {
     frame.flags |= kCallNotExecutable;
@@ -250,6 +264,10 @@ bool Session::encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role
     return true;
   }
   if (!has_memory(tensor)) return false;
+  if (!has_known_dtype(tensor)) {
+    unstorable(c10::toString(tensor.scalar_type()), frame);
+    return true;
+  }
   if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.dim() == 0 && tensor.is_cpu() &&
       role == ArgumentRole::kRead && encode_wrapped_number(tensor, frame)) {
     return true;
@@ -264,8 +282,8 @@ bool Session::encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role
   } else if (role == ArgumentRole::kRead) {
     frame.unknown.push_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl));
   }
+  frame.inputs.push_back({impl, role, frame.nodes.size()});
   frame.nodes.push_back({NodeKind::kTensor, entry.version, tensors_.tensor(entry, tensor)});
-  frame.inputs.push_back({impl, role});
   if (role != ArgumentRole::kRead) frame.written.push_back(tensor);
   return true;
 }
@@ -274,7 +292,7 @@ bool Session::encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role
 
 void Session::refresh_small_hash(StorageEntry& entry, const c10::StorageImpl* impl) {
   if (entry.small() && impl->device_type() == c10::DeviceType::CPU && impl->data() != nullptr) {
-    entry.small_hash = XXH3_64bits(impl->data(), entry.bytes);
+    entry.small_hash = small_hash(entry, impl);
   }
 }
 
@@ -282,7 +300,7 @@ void Session::check_small(StorageEntry& entry, const c10::StorageImpl* impl) {
   if (!entry.small() || impl->device_type() != c10::DeviceType::CPU || impl->data() == nullptr) {
     return;
   }
-  if (XXH3_64bits(impl->data(), entry.bytes) == entry.small_hash) return;
+  if (small_hash(entry, impl) == entry.small_hash) return;
   capture_external(entry, const_cast<c10::StorageImpl*>(impl), ExternalKind::kHole);
 }
 
@@ -340,7 +358,12 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
       });
       only_viewed &= aliases;
     }
-    if (!only_viewed) capture_external(entry, impl.get(), ExternalKind::kFirstRead);
+    if (only_viewed) continue;
+    capture_external(entry, impl.get(), ExternalKind::kFirstRead);
+    // The bytes are put there before this call: what it read is that version.
+    for (const Frame::Input& input : frame.inputs) {
+      if (input.storage == impl.get()) frame.nodes[input.node].version = entry.version;
+    }
   }
   register_writes(frame);
   const std::size_t arguments_end = frame.nodes.size();
@@ -380,7 +403,7 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
 
 void Session::find_new_bytes(const c10::IValue& value, Frame& frame) {
   each_tensor(value, [&](const at::Tensor& tensor) {
-    if (!has_memory(tensor)) return;
+    if (!has_memory(tensor) || !has_known_dtype(tensor)) return;
     const c10::StorageImpl* impl = storage_of(tensor);
     for (const Frame::Input& input : frame.inputs) {
       if (input.storage != impl) continue;
@@ -469,8 +492,9 @@ void Session::encode_result(const c10::IValue& value, Frame& frame) {
     const at::Tensor& tensor = value.toTensor();
     if (!tensor.defined()) {
       frame.nodes.push_back({NodeKind::kUndefinedTensor, 0, 0});
-    } else if (!has_memory(tensor)) {
-      frame.nodes.push_back({NodeKind::kUnstorable, 0, builder_.string("tensor without memory")});
+    } else if (!has_memory(tensor) || !has_known_dtype(tensor)) {
+      frame.nodes.push_back({NodeKind::kUnstorable, 0, builder_.string("tensor of a kind that has no "
+                                                                       "place in the format")});
     } else {
       StorageEntry& entry = tensors_.storage(storage_of(tensor));
       frame.nodes.push_back({NodeKind::kTensor, entry.version, tensors_.tensor(entry, tensor)});

@@ -39,6 +39,7 @@ struct Frame {
   struct Input {
     c10::StorageImpl* storage;
     ArgumentRole role;
+    std::size_t node;  // the argument's place in `nodes`
   };
   std::vector<Input> inputs;
   std::vector<at::Tensor> written;  // arguments that the schema marks written
@@ -100,7 +101,7 @@ class Session {
   bool encode_wrapped_number(const at::Tensor& tensor, Frame& frame);
   // True when the value was no tensor and no list, and is encoded.
   bool encode_plain(const c10::IValue& value, Frame& frame);
-  void unstorable(const char* reason, Frame& frame);
+  void unstorable(const std::string& reason, Frame& frame);
   void encode_result(const c10::IValue& value, Frame& frame);
 
   void check_small(StorageEntry& entry, const c10::StorageImpl* impl);

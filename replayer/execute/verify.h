@@ -53,6 +53,13 @@ struct VerifyReport {
   }
 };
 
+// 0 reproduced; 1 not, in the environment of the recording or with other weights; 2 not, but in another
+// environment, where bits may move: no answer.
+inline int verify_exit_status(const VerifyReport& report) {
+  if (report.reproduced()) return 0;
+  return report.wrong_parameters.empty() && !report.environment.empty() ? 2 : 1;
+}
+
 // Not ok when the trace or the weights can't be read; what differs is in the report.
 Result<VerifyReport> verify(const VerifyOptions& options);
 

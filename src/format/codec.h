@@ -1,6 +1,7 @@
 // Between plain structs and a chunk's raw bytes (FlatBuffers, see schema/trace.fbs). Decoding
 // trusts nothing: the FlatBuffers verifier first, then lengths, enums and limits; ids are checked
-// by Dictionary, which knows the chunks before.
+// by Dictionary, which knows the chunks before. `raw` lies at a multiple of 8, as any allocation
+// does.
 #pragma once
 
 #include <cstddef>

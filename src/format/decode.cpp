@@ -1,8 +1,10 @@
 #include <flatbuffers/flatbuffers.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <tuple>
+#include <type_traits>
 
 #include "src/format/codec.h"
 #include "src/format/trace_generated.h"
@@ -43,6 +45,14 @@ std::size_t length(const Vector* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
+// The verifier checks where a vector's length lies, not where its items do.
+template <typename T>
+bool aligned(const flatbuffers::Vector<T>* vector) {
+  using Item = std::remove_cv_t<std::remove_pointer_t<T>>;
+  return length(vector) == 0 ||
+         reinterpret_cast<std::uintptr_t>(vector->Data()) % alignof(Item) == 0;
+}
+
 // Copies strings and vectors out of a buffer. Several offsets may lead to the same bytes, so a
 // small chunk could ask for any amount of memory; one that would unfold into more bytes than it has
 // is refused, as no writer makes such a chunk.
@@ -50,8 +60,9 @@ class Copier {
  public:
   explicit Copier(std::span<const std::byte> raw) : left_(raw.size()) {}
 
-  // True when more was asked for than the buffer holds; what was copied is then incomplete.
-  [[nodiscard]] bool overdrawn() const { return overdrawn_; }
+  // True when more was asked for than the buffer holds, or a vector lies askew; what was copied is
+  // then incomplete.
+  [[nodiscard]] bool broken() const { return broken_; }
 
   // An absent string is "".
   std::string text(const flatbuffers::String* text) {
@@ -61,6 +72,7 @@ class Copier {
   // An absent vector is empty.
   template <typename T>
   std::vector<T> scalars(const flatbuffers::Vector<T>* vector) {
+    broken_ = broken_ || !aligned(vector);
     if (vector == nullptr || !take(vector->size() * sizeof(T))) return {};
     return std::vector<T>(vector->begin(), vector->end());
   }
@@ -78,16 +90,18 @@ class Copier {
 
  private:
   bool take(std::size_t bytes) {
-    overdrawn_ = overdrawn_ || bytes > left_;
-    if (!overdrawn_) left_ -= bytes;
-    return !overdrawn_;
+    broken_ = broken_ || bytes > left_;
+    if (!broken_) left_ -= bytes;
+    return !broken_;
   }
 
   std::size_t left_;
-  bool overdrawn_ = false;
+  bool broken_ = false;
 };
 
-Status overlapping() { return corrupt("offsets lead to the same bytes many times over"); }
+Status bad_offsets() {
+  return corrupt("offsets lead astray, or to the same bytes many times over");
+}
 
 // Well-formed, but of a later version: nothing that this build can make sense of.
 Status unknown(const char* what, unsigned number) {
@@ -95,10 +109,10 @@ Status unknown(const char* what, unsigned number) {
                                   " is not known to this build: use a newer goldentrace"};
 }
 
-// Columns of one struct-of-arrays table must be equally long.
+// Columns of one struct-of-arrays table must be equally long (and lie where they may).
 template <typename... Vectors>
-bool same_length(std::size_t expected, const Vectors*... vectors) {
-  return ((length(vectors) == expected) && ...);
+bool equal_columns(std::size_t expected, const Vectors*... vectors) {
+  return ((length(vectors) == expected && aligned(vectors)) && ...);
 }
 
 bool known_dtype(std::uint8_t dtype) { return item_size(static_cast<DType>(dtype)) != 0; }
@@ -128,14 +142,14 @@ Status decode_definitions(const wire::Program& program, Copier& copy, ProgramChu
   if (next != length(extent)) return corrupt("geometry extents are left over");
 
   const std::size_t storages = length(program.storage_bytes());
-  if (!same_length(storages, program.storage_device())) return corrupt("storage columns differ");
+  if (!equal_columns(storages, program.storage_device())) return corrupt("storage columns differ");
   for (flatbuffers::uoffset_t i = 0; i < storages; ++i) {
     chunk.storages.push_back({program.storage_bytes()->Get(i), program.storage_device()->Get(i)});
   }
 
   const std::size_t tensors = length(program.tensor_storage());
-  if (!same_length(tensors, program.tensor_geometry(), program.tensor_dtype(),
-                   program.tensor_flags(), program.tensor_offset())) {
+  if (!equal_columns(tensors, program.tensor_geometry(), program.tensor_dtype(),
+                     program.tensor_flags(), program.tensor_offset())) {
     return corrupt("tensor columns differ in length");
   }
   chunk.tensors.reserve(tensors);
@@ -164,8 +178,8 @@ Status decode_definitions(const wire::Program& program, Copier& copy, ProgramChu
 
 Status decode_externals(const wire::Program& program, ProgramChunk& chunk) {
   const std::size_t count = length(program.external_call());
-  if (!same_length(count, program.external_storage(), program.external_version(),
-                   program.external_kind(), program.external_hash())) {
+  if (!equal_columns(count, program.external_storage(), program.external_version(),
+                     program.external_kind(), program.external_hash())) {
     return corrupt("external input columns differ in length");
   }
   for (flatbuffers::uoffset_t i = 0; i < count; ++i) {
@@ -173,7 +187,7 @@ Status decode_externals(const wire::Program& program, ProgramChunk& chunk) {
     if (!chunk.externals.empty() && call < chunk.externals.back().call) {
       return corrupt("external inputs are not in order");
     }
-    if (program.external_call()->Get(i) >= length(program.call_operator())) {
+    if (program.external_call()->Get(i) > length(program.call_operator())) {
       return corrupt("external input before a call of another chunk");
     }
     const std::uint8_t kind = program.external_kind()->Get(i);
@@ -194,16 +208,16 @@ class CallDecoder {
 
   Status run() {
     const std::size_t calls = length(program_.call_operator());
-    if (!same_length(calls, program_.call_scope(), program_.call_step(), program_.call_ambient(),
-                     program_.call_flags(), program_.call_arguments(), program_.call_results(),
-                     program_.call_writes())) {
+    if (!equal_columns(calls, program_.call_scope(), program_.call_step(), program_.call_ambient(),
+                       program_.call_flags(), program_.call_arguments(), program_.call_results(),
+                       program_.call_writes())) {
       return corrupt("call columns differ in length");
     }
     if (length(program_.node_kind()) != length(program_.node_value())) {
       return corrupt("node columns differ in length");
     }
-    if (!same_length(length(program_.write_tensor()), program_.write_version(),
-                     program_.write_flags())) {
+    if (!equal_columns(length(program_.write_tensor()), program_.write_version(),
+                       program_.write_flags())) {
       return corrupt("write columns differ in length");
     }
     GOLDENTRACE_RETURN_IF_ERROR(decode_stats());
@@ -306,10 +320,10 @@ class CallDecoder {
 
   Status decode_stats() {
     const std::size_t count = length(program_.stats_count());
-    if (!same_length(count, program_.stats_nan(), program_.stats_positive_infinity(),
-                     program_.stats_negative_infinity(), program_.stats_sentinel(),
-                     program_.stats_zero(), program_.stats_min(), program_.stats_max(),
-                     program_.stats_sum(), program_.stats_sum_squares())) {
+    if (!equal_columns(count, program_.stats_nan(), program_.stats_positive_infinity(),
+                       program_.stats_negative_infinity(), program_.stats_sentinel(),
+                       program_.stats_zero(), program_.stats_min(), program_.stats_max(),
+                       program_.stats_sum(), program_.stats_sum_squares())) {
       return corrupt("stats columns differ in length");
     }
     chunk_.stats.reserve(count);
@@ -363,7 +377,7 @@ Result<Header> decode_header(std::span<const std::byte> raw) {
   header.rank = table->rank();
   header.world = table->world();
   header.mesh = copy.text(table->mesh());
-  if (copy.overdrawn()) return overlapping();
+  if (copy.broken()) return bad_offsets();
   return header;
 }
 
@@ -374,9 +388,14 @@ Result<ProgramChunk> decode_program(std::span<const std::byte> raw) {
   chunk.base = {table->base_calls(),   table->base_strings(),    table->base_operators(),
                 table->base_scopes(),  table->base_geometries(), table->base_storages(),
                 table->base_tensors(), table->base_ambients()};
+  if (!aligned(table->geometry_extent()) || !aligned(table->storage_bytes()) ||
+      !aligned(table->node_wide()) || !aligned(table->write_hash()) ||
+      !aligned(table->stats_count())) {
+    return bad_offsets();
+  }
   Copier copy(raw);
   GOLDENTRACE_RETURN_IF_ERROR(decode_definitions(*table, copy, chunk));
-  if (copy.overdrawn()) return overlapping();
+  if (copy.broken()) return bad_offsets();
   GOLDENTRACE_RETURN_IF_ERROR(decode_externals(*table, chunk));
   GOLDENTRACE_RETURN_IF_ERROR(CallDecoder(*table, chunk).run());
   return chunk;
@@ -387,7 +406,7 @@ Result<std::vector<Timing>> decode_timing(std::span<const std::byte> raw,
   const auto* table = root<wire::Timing>(raw);
   if (table == nullptr) return bad_buffer("timing");
   const std::size_t count = length(table->thread());
-  if (!same_length(count, table->start_ns(), table->duration_ns())) {
+  if (!equal_columns(count, table->start_ns(), table->duration_ns())) {
     return corrupt("timing columns differ in length");
   }
   first_call = table->base_calls();
@@ -428,7 +447,7 @@ Result<std::vector<Parameter>> decode_parameters(std::span<const std::byte> raw)
       parameter.placement = {static_cast<PlacementKind>(at->kind()), at->dim(), at->index(),
                              at->count()};
     }
-    if (copy.overdrawn()) return overlapping();
+    if (copy.broken()) return bad_offsets();
     parameters.push_back(std::move(parameter));
   }
   return parameters;
@@ -454,7 +473,7 @@ Result<Text> decode_text(std::span<const std::byte> raw) {
     request.stop_ids = copy.scalars(entry->stop_ids());
     request.output_ids = copy.scalars(entry->output_ids());
     request.output_pieces = copy.texts(entry->output_pieces());
-    if (copy.overdrawn()) return overlapping();
+    if (copy.broken()) return bad_offsets();
     text.requests.push_back(std::move(request));
   }
   for (flatbuffers::uoffset_t i = 0; i < length(table->steps()); ++i) {
@@ -473,7 +492,7 @@ Result<Text> decode_text(std::span<const std::byte> raw) {
     }
     step.gap_ulp = entry->gap_ulp();
     step.logprob = entry->logprob();
-    if (copy.overdrawn()) return overlapping();
+    if (copy.broken()) return bad_offsets();
     text.steps.push_back(std::move(step));
   }
   return text;
@@ -482,6 +501,7 @@ Result<Text> decode_text(std::span<const std::byte> raw) {
 Result<Values> decode_values(std::span<const std::byte> raw) {
   const auto* table = root<wire::Values>(raw);
   if (table == nullptr) return bad_buffer("values");
+  if (!aligned(table->parts())) return bad_offsets();
   Values values;
   const auto available = static_cast<std::uint64_t>(length(table->data()));
   std::uint64_t used = 0;
@@ -515,7 +535,7 @@ Result<Summary> decode_summary(std::span<const std::byte> raw) {
                                 static_cast<CounterSeverity>(counter->severity()),
                                 static_cast<CounterOrigin>(counter->origin()), counter->value(),
                                 copy.text(counter->first())});
-    if (copy.overdrawn()) return overlapping();
+    if (copy.broken()) return bad_offsets();
   }
   summary.calls = table->calls();
   summary.duration_ns = table->duration_ns();
@@ -525,6 +545,7 @@ Result<Summary> decode_summary(std::span<const std::byte> raw) {
 Result<Index> decode_index(std::span<const std::byte> raw) {
   const auto* table = root<wire::Index>(raw);
   if (table == nullptr) return bad_buffer("index");
+  if (!aligned(table->chunks()) || !aligned(table->values())) return bad_offsets();
   Index index;
   for (flatbuffers::uoffset_t i = 0; i < length(table->chunks()); ++i) {
     const wire::ChunkEntry* entry = table->chunks()->Get(i);

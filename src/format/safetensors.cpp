@@ -126,6 +126,7 @@ Result<std::vector<std::string>> shards_of_index(const std::filesystem::path& fo
     names.insert(name);
   }
   std::vector<std::string> paths;
+  paths.reserve(names.size());
   for (const std::string& name : names) paths.push_back(folder / name);
   return paths;
 }

@@ -1,0 +1,69 @@
+#include "replayer/align/step_reader.h"
+
+namespace goldentrace {
+
+std::uint32_t Names::id(const std::string& text) {
+  const auto [found, added] = ids_.try_emplace(text, static_cast<std::uint32_t>(texts_.size()));
+  if (added) texts_.push_back(text);
+  return found->second;
+}
+
+std::uint32_t StepReader::scope_name(std::uint32_t scope) {
+  const auto [found, added] = scopes_.try_emplace(scope, 0);
+  if (added) found->second = names_.id(program_.dictionary().scope(scope));
+  return found->second;
+}
+
+std::uint32_t StepReader::op_name(std::uint32_t op) {
+  const auto [found, added] = ops_.try_emplace(op, 0);
+  if (added) found->second = names_.id(program_.dictionary().describe_op(op));
+  return found->second;
+}
+
+StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
+  const Call& call = chunk.calls[i];
+  StepCall out;
+  out.number = chunk.base.calls + i;
+  out.scope = scope_name(call.scope);
+  out.op = op_name(call.op);
+  out.key = out.op;
+  for (std::size_t w = 0; w < call.writes; ++w) {
+    const Write& write = chunk.writes[call.first_write + w];
+    Output output;
+    output.dtype = program_.dictionary().tensor(write.tensor).dtype;
+    output.flags = write.flags;
+    output.elements = static_cast<std::uint64_t>(
+        element_count(program_.dictionary().geometry_of(write.tensor)));
+    output.hash = write.hash;
+    if ((write.flags & kWriteStats) != 0) output.stats = chunk.stats[write.stats_index];
+    output.shape = names_.id(program_.dictionary().describe_tensor(write.tensor));
+    out.key = out.key * 0x9e3779b97f4a7c15ull + output.shape + 1;
+    out.outputs.push_back(output);
+  }
+  return out;
+}
+
+Result<bool> StepReader::next(StepCalls& step) {
+  step.calls.clear();
+  while (!finished_) {
+    if (!started_ || at_ == program_.chunk().calls.size()) {
+      const auto more = program_.next();
+      if (!more.ok()) return more.status();
+      started_ = true;
+      at_ = 0;
+      finished_ = !*more;
+      continue;
+    }
+    const ProgramChunk& chunk = program_.chunk();
+    const std::uint32_t number = chunk.calls[at_].step;
+    if (step.calls.empty()) {
+      step.step = number;
+    } else if (step.step != number) {
+      return true;
+    }
+    step.calls.push_back(convert(chunk, at_++));
+  }
+  return !step.calls.empty();
+}
+
+}  // namespace goldentrace

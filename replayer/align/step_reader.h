@@ -1,0 +1,72 @@
+// A trace's calls, one forward pass at a time, in a form that can be compared with another trace's:
+// names are interned over both sides. Memory grows with one step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "src/format/trace_reader.h"
+
+namespace goldentrace {
+
+// Texts of both traces under common numbers.
+class Names {
+ public:
+  std::uint32_t id(const std::string& text);
+  [[nodiscard]] const std::string& text(std::uint32_t id) const { return texts_[id]; }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> ids_;
+  std::vector<std::string> texts_;
+};
+
+// One output of a call, without its bytes.
+struct Output {
+  DType dtype = DType::kFloat32;
+  std::uint8_t flags = 0;  // WriteFlag
+  Hash128 hash;
+  Stats stats;             // when kWriteStats
+  std::uint64_t elements = 0;
+  std::uint32_t shape = 0;  // name id of "bfloat16 [1, 96, 128]"
+};
+
+struct StepCall {
+  std::uint64_t number = 0;
+  std::uint32_t scope = 0;  // name ids
+  std::uint32_t op = 0;
+  std::vector<Output> outputs;  // what it wrote
+  std::uint64_t key = 0;        // op and the shapes it wrote: what alignment compares
+};
+
+struct StepCalls {
+  std::uint32_t step = 0;
+  std::vector<StepCall> calls;
+};
+
+class StepReader {
+ public:
+  // Both must outlive this.
+  StepReader(const TraceReader& trace, Names& names) : program_(trace), names_(names) {}
+
+  // The next run of calls of one step; false at the end of the program.
+  Result<bool> next(StepCalls& step);
+
+ private:
+  StepCall convert(const ProgramChunk& chunk, std::size_t i);
+  std::uint32_t scope_name(std::uint32_t scope);
+  std::uint32_t op_name(std::uint32_t op);
+
+  ProgramReader program_;
+  Names& names_;
+  std::size_t at_ = 0;
+  bool started_ = false;
+  bool finished_ = false;
+  // Local id -> name id, filled on demand.
+  std::unordered_map<std::uint32_t, std::uint32_t> scopes_;
+  std::unordered_map<std::uint32_t, std::uint32_t> ops_;
+};
+
+}  // namespace goldentrace

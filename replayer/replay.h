@@ -1,0 +1,146 @@
+// `replay CANDIDATE --against ORACLE`: what was compared and what came of it, as data. The text and
+// the JSON report are made from this and from nothing else.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace goldentrace {
+
+struct ReplayOptions {
+  std::string candidate;
+  std::string oracle;
+};
+
+// Exit status of each: reports.md's table. Written to JSON by name: append only.
+enum class Verdict : std::uint8_t {
+  kIdentical,  // 0
+  kInBand,     // 0
+  kTie,        // 0: the tokens part where either is right
+  kInputs,     // 1: prompt text or token ids
+  kWeights,    // 1
+  kConfig,     // 1
+  kSampling,   // 1
+  kTokens,     // 1: other greedy tokens, no call out of band
+  kOps,        // 1: a call out of band
+  kStructure,  // 1: another program, so that nothing could be compared
+};
+int exit_status(Verdict verdict);
+const char* verdict_name(Verdict verdict);
+
+// One rung of the ladder, in the order of blame.
+enum class RungStatus : std::uint8_t { kOk, kDiff, kTie, kNotCompared };
+struct Rung {
+  RungStatus status = RungStatus::kNotCompared;
+  std::string text;                  // for people, one line
+  std::vector<std::string> details;  // more lines; the JSON has them all
+};
+
+// How far a candidate's tensor is from the oracle's, and how that is known.
+enum class Evidence : std::uint8_t {
+  kHash,    // equal bytes
+  kValues,  // relative L2 distance of all elements
+  kStats,   // a lower bound of it, from norms, sums, extremes and counts
+  kNone,    // neither side kept enough
+};
+const char* evidence_name(Evidence evidence);
+
+// One aligned call whose output differs.
+struct CallDifference {
+  std::uint64_t oracle_call = 0;
+  std::uint64_t candidate_call = 0;
+  std::uint32_t step = 0;
+  std::string scope;
+  std::string op;
+  std::string tensor;  // "bfloat16 [1, 96, 128]"
+  Evidence evidence = Evidence::kNone;
+  double distance = 0;  // relative L2, or its lower bound
+  double pooled = 0;    // the same over all steps of this call; equal to `distance` for a prefill
+  std::uint32_t pooled_steps = 1;
+  double band = 0;
+  std::string note;  // "NaN in 3 elements of the candidate only"
+};
+
+// A call that only one side made.
+struct Unmatched {
+  std::uint64_t call = 0;
+  std::uint32_t step = 0;
+  std::string scope;
+  std::string op;
+  std::string tensor;
+};
+
+struct OpsReport {
+  std::uint64_t oracle_calls = 0;  // in the steps that were compared
+  std::uint64_t candidate_calls = 0;
+  std::uint64_t matched = 0;
+  std::uint64_t unmatched_oracle = 0;
+  std::uint64_t unmatched_candidate = 0;
+  std::uint32_t steps = 0;
+  std::uint64_t outputs = 0;    // compared: written by matched calls, with a hash on both sides
+  std::uint64_t identical = 0;
+  std::uint64_t differing_calls = 0;  // matched calls with an output that is not identical
+  std::uint64_t in_band = 0;          // by values
+  std::uint64_t not_refuted = 0;      // by stats: the lower bound is inside the band
+  std::uint64_t out_of_band = 0;
+  std::uint64_t not_judged = 0;       // differ, but too little is kept, or too few elements, to judge
+  std::uint64_t decisions = 0;
+  std::uint64_t decisions_differing = 0;
+  std::optional<CallDifference> first_decision;
+  std::optional<CallDifference> first;  // out of band, in the oracle's order
+  std::optional<CallDifference> worst_in_band;
+  std::optional<CallDifference> last_good;  // the output compared before `first`
+  std::uint64_t compared_before_first = 0;
+  std::uint64_t identical_before_first = 0;
+  std::vector<Unmatched> unmatched_oracle_first;  // the first ones of each side
+  std::vector<Unmatched> unmatched_candidate_first;
+  // The calls that only one side made in the module of `first`, at its step.
+  std::vector<Unmatched> missing_near;
+  std::vector<Unmatched> extra_near;
+};
+
+struct TokensReport {
+  Rung rung;
+  std::size_t compared = 0;
+  std::optional<std::uint32_t> first_step;  // where they part
+  std::int64_t position = 0;
+  std::int64_t oracle_token = -1;
+  std::int64_t candidate_token = -1;
+  std::string oracle_piece;
+  std::string candidate_piece;
+  double oracle_gap_ulp = 0;     // top-2 gap of each side at the step where they part
+  double candidate_gap_ulp = 0;
+  double smallest_gap_ulp = 0;   // of the oracle, over the compared steps
+  std::uint32_t smallest_gap_step = 0;
+};
+
+struct Side {
+  std::string path;
+  std::string description;  // "transformers 5.24.0 eager bfloat16, torch 2.15.0, cpu"
+  std::uint64_t calls = 0;
+  std::uint64_t losses = 0;  // sum of the counters of severity loss and error
+};
+
+struct ReplayReport {
+  Verdict verdict = Verdict::kIdentical;
+  std::string headline;
+  Side oracle;
+  Side candidate;
+  Rung inputs;
+  Rung weights;
+  Rung config;
+  Rung sampling;
+  TokensReport tokens;
+  Rung ops_rung;
+  OpsReport ops;
+  std::int64_t longest_position = 0;
+};
+
+// Not ok (exit status 2) when a trace can't be read or the two are not comparable at all.
+Result<ReplayReport> run_replay(const ReplayOptions& options);
+
+}  // namespace goldentrace

@@ -1,0 +1,118 @@
+// replay: holds a candidate's trace against the oracle's; proves a trace; shows what is in one.
+// Parses the command line and nothing else.
+// Exit status: 0 agree, 1 diverge, 2 no answer (usage, I/O, damaged file, not comparable).
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "replayer/replay.h"
+#include "replayer/report/json.h"
+#include "replayer/report/show.h"
+#include "replayer/report/text.h"
+
+namespace {
+
+using goldentrace::Code;
+using goldentrace::Status;
+
+int fail(const Status& status) {
+  spdlog::error("{}", status.message());
+  return 2;
+}
+
+// Prints `text`; writes `json` to `path` unless that is empty ("-" is standard output, alone).
+Status deliver(const std::string& text, const std::string& json, const std::string& path) {
+  if (path == "-") {
+    std::cout << json;
+    return {};
+  }
+  std::cout << text;
+  if (path.empty()) return {};
+  std::ofstream file(path);
+  file << json;
+  file.close();
+  if (!file) return {Code::kIo, path + ": can't write the JSON report"};
+  return {};
+}
+
+int replay(const goldentrace::ReplayOptions& options, const std::string& json_path) {
+  const auto report = goldentrace::run_replay(options);
+  if (!report.ok()) return fail(report.status());
+  const Status delivered =
+      deliver(goldentrace::text_report(*report), goldentrace::json_report(*report), json_path);
+  if (!delivered.ok()) return fail(delivered);
+  return goldentrace::exit_status(report->verdict);
+}
+
+int verify([[maybe_unused]] const goldentrace::VerifyOptions& options,
+           [[maybe_unused]] const std::string& json_path) {
+#ifdef GOLDENTRACE_WITH_TORCH
+  const auto report = goldentrace::verify(options);
+  if (!report.ok()) return fail(report.status());
+  const Status delivered =
+      deliver(goldentrace::text_report(*report), goldentrace::json_report(*report), json_path);
+  if (!delivered.ok()) return fail(delivered);
+  return goldentrace::verify_exit_status(*report);
+#else
+  return fail({Code::kUnsupported, "verify: this replay was built without LibTorch"});
+#endif
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_color_st("replay"));
+  spdlog::set_pattern("replay: %v");
+
+  CLI::App app{"Hold another run's trace against the oracle's, op by op, inside bands.", "replay"};
+  app.footer("Exit status: 0 agree, 1 diverge, 2 no answer.");
+  goldentrace::ReplayOptions options;
+  std::string json_path;
+  app.add_option("CANDIDATE", options.candidate, "trace of the run under test");
+  app.add_option("--against", options.oracle, "the oracle's trace");
+  app.add_option("--json", json_path, "write the whole report as JSON to this file; - is stdout");
+
+  goldentrace::VerifyOptions verify_options;
+  CLI::App* verify_command =
+      app.add_subcommand("verify", "execute a trace again and compare every output's hash");
+  verify_command->add_option("TRACE", verify_options.trace, "trace to prove")->required();
+  verify_command->add_option("--weights", verify_options.weights, "model folder")->required();
+  verify_command->add_option("--json", json_path, "write the report as JSON to this file");
+
+  goldentrace::ShowOptions show_options;
+  bool calls = false;
+  bool params = false;
+  bool tokens = false;
+  CLI::App* show_command = app.add_subcommand("show", "print what is in a trace");
+  show_command->add_option("TRACE", show_options.trace, "trace to read")->required();
+  auto* calls_flag = show_command->add_flag("--calls", calls, "every call, one a line");
+  auto* params_flag = show_command->add_flag("--params", params, "the parameter dictionary");
+  auto* tokens_flag = show_command->add_flag("--tokens", tokens, "prompt, tokens and their gaps");
+  calls_flag->excludes(params_flag)->excludes(tokens_flag);
+  params_flag->excludes(tokens_flag);
+  show_command->add_flag("--json", show_options.json, "as JSON");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;  // --help is a success
+  }
+  if (verify_command->parsed()) return verify(verify_options, json_path);
+  if (show_command->parsed()) {
+    using goldentrace::ShowWhat;
+    if (calls) show_options.what = ShowWhat::kCalls;
+    if (params) show_options.what = ShowWhat::kParameters;
+    if (tokens) show_options.what = ShowWhat::kTokens;
+    const Status status = goldentrace::show(show_options, std::cout);
+    return status.ok() ? 0 : fail(status);
+  }
+  if (options.candidate.empty() || options.oracle.empty()) {
+    return fail({Code::kInvalidArgument,
+                 "give a trace and --against another: replay CANDIDATE --against ORACLE"});
+  }
+  return replay(options, json_path);
+}

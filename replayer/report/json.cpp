@@ -1,0 +1,173 @@
+#include "replayer/report/json.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace goldentrace {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr int kVersion = 1;
+
+// JSON has no infinity.
+json finite(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+const char* status_name(RungStatus status) {
+  switch (status) {
+    case RungStatus::kOk:
+      return "ok";
+    case RungStatus::kDiff:
+      return "diff";
+    case RungStatus::kTie:
+      return "tie";
+    case RungStatus::kNotCompared:
+      break;
+  }
+  return "not_compared";
+}
+
+json rung(const Rung& rung) {
+  return {{"status", status_name(rung.status)}, {"text", rung.text}, {"details", rung.details}};
+}
+
+json side(const Side& side) {
+  return {{"path", side.path},
+          {"description", side.description},
+          {"calls", side.calls},
+          {"losses", side.losses}};
+}
+
+json difference(const std::optional<CallDifference>& difference) {
+  if (!difference) return nullptr;
+  return {{"oracle_call", difference->oracle_call},
+          {"candidate_call", difference->candidate_call},
+          {"step", difference->step},
+          {"scope", difference->scope},
+          {"op", difference->op},
+          {"tensor", difference->tensor},
+          {"evidence", evidence_name(difference->evidence)},
+          {"distance", finite(difference->distance)},
+          {"pooled", finite(difference->pooled)},
+          {"pooled_steps", difference->pooled_steps},
+          {"band", difference->band},
+          {"note", difference->note}};
+}
+
+json unmatched(const std::vector<Unmatched>& calls) {
+  json list = json::array();
+  for (const Unmatched& call : calls) {
+    list.push_back({{"call", call.call},
+                    {"step", call.step},
+                    {"scope", call.scope},
+                    {"op", call.op},
+                    {"tensor", call.tensor}});
+  }
+  return list;
+}
+
+json ops(const OpsReport& ops) {
+  return {{"oracle_calls", ops.oracle_calls},
+          {"candidate_calls", ops.candidate_calls},
+          {"matched", ops.matched},
+          {"unmatched_oracle", ops.unmatched_oracle},
+          {"unmatched_candidate", ops.unmatched_candidate},
+          {"steps", ops.steps},
+          {"outputs", ops.outputs},
+          {"identical", ops.identical},
+          {"differing_calls", ops.differing_calls},
+          {"in_band", ops.in_band},
+          {"not_refuted", ops.not_refuted},
+          {"out_of_band", ops.out_of_band},
+          {"not_judged", ops.not_judged},
+          {"decisions", ops.decisions},
+          {"decisions_differing", ops.decisions_differing},
+          {"first_decision", difference(ops.first_decision)},
+          {"first_out_of_band", difference(ops.first)},
+          {"worst_in_band", difference(ops.worst_in_band)},
+          {"last_good", difference(ops.last_good)},
+          {"compared_before_first", ops.compared_before_first},
+          {"identical_before_first", ops.identical_before_first},
+          {"unmatched_oracle_first", unmatched(ops.unmatched_oracle_first)},
+          {"unmatched_candidate_first", unmatched(ops.unmatched_candidate_first)},
+          {"missing_in_module", unmatched(ops.missing_near)},
+          {"added_in_module", unmatched(ops.extra_near)}};
+}
+
+json tokens(const TokensReport& tokens) {
+  json object = {{"status", status_name(tokens.rung.status)},
+                 {"compared_equal", tokens.compared},
+                 {"smallest_gap_ulp", tokens.smallest_gap_ulp},
+                 {"smallest_gap_step", tokens.smallest_gap_step},
+                 {"first", nullptr}};
+  if (tokens.first_step) {
+    object["first"] = {
+        {"step", *tokens.first_step},
+        {"position", tokens.position},
+        {"oracle", {{"id", tokens.oracle_token}, {"piece", tokens.oracle_piece},
+                    {"gap_ulp", tokens.oracle_gap_ulp}}},
+        {"candidate", {{"id", tokens.candidate_token}, {"piece", tokens.candidate_piece},
+                       {"gap_ulp", tokens.candidate_gap_ulp}}}};
+  }
+  return object;
+}
+
+std::string dump(const json& object) {
+  return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+std::string json_report(const ReplayReport& report) {
+  return dump({{"report", "replay"},
+               {"version", kVersion},
+               {"verdict", verdict_name(report.verdict)},
+               {"exit", exit_status(report.verdict)},
+               {"headline", report.headline},
+               {"oracle", side(report.oracle)},
+               {"candidate", side(report.candidate)},
+               {"inputs", rung(report.inputs)},
+               {"weights", rung(report.weights)},
+               {"config", rung(report.config)},
+               {"sampling", rung(report.sampling)},
+               {"tokens", tokens(report.tokens)},
+               {"ops", ops(report.ops)},
+               {"longest_position", report.longest_position}});
+}
+
+std::string json_report(const VerifyReport& report) {
+  json findings = json::array();
+  for (const VerifyFinding& finding : report.findings) {
+    findings.push_back({{"call", finding.call},
+                        {"step", finding.step},
+                        {"scope", finding.scope},
+                        {"op", finding.op},
+                        {"what", finding.what}});
+  }
+  return dump({{"report", "verify"},
+               {"version", kVersion},
+               {"verdict", report.reproduced() ? "reproduced" : "not_reproduced"},
+               {"exit", verify_exit_status(report)},
+               {"trace", report.trace},
+               {"calls", report.calls},
+               {"executed", report.executed},
+               {"not_executable", report.not_executable},
+               {"threw_when_recorded", report.threw_when_recorded},
+               {"hashes", report.hashes},
+               {"hashes_equal", report.hashes_equal},
+               {"views", report.views},
+               {"views_equal", report.views_equal},
+               {"scalars", report.scalars},
+               {"scalars_equal", report.scalars_equal},
+               {"undefined", report.undefined},
+               {"random", report.random},
+               {"parameters", report.parameters},
+               {"wrong_parameters", report.wrong_parameters},
+               {"externals", report.externals},
+               {"holes", report.holes},
+               {"environment", report.environment},
+               {"findings", findings},
+               {"seconds", report.seconds}});
+}
+
+}  // namespace goldentrace

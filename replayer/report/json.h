@@ -1,0 +1,16 @@
+// The reports for programs: versioned JSON, everything that the text shows and more.
+#pragma once
+
+#include <string>
+
+#include "replayer/execute/verify.h"
+#include "replayer/replay.h"
+
+namespace goldentrace {
+
+// {"report": "replay", "version": 1, "verdict": "in_band", "exit": 0, ...}
+std::string json_report(const ReplayReport& report);
+// {"report": "verify", "version": 1, ...}
+std::string json_report(const VerifyReport& report);
+
+}  // namespace goldentrace

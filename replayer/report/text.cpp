@@ -1,0 +1,279 @@
+#include "replayer/report/text.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "replayer/report/format.h"
+
+namespace goldentrace {
+namespace {
+
+constexpr std::size_t kMaxDetails = 5;
+
+class Lines {
+ public:
+  void add(const std::string& line) { text_ += clipped(line) + '\n'; }
+  // "  label      text", as every row under the headline begins.
+  void row(const std::string& label, const std::string& text) {
+    add("  " + padded(label, 10) + " " + text);
+  }
+  void detail(const std::string& text) { add("             " + text); }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::string text_;
+};
+
+const char* status_word(RungStatus status) {
+  switch (status) {
+    case RungStatus::kOk:
+      return "ok  ";
+    case RungStatus::kDiff:
+      return "DIFF";
+    case RungStatus::kTie:
+      return "tie ";
+    case RungStatus::kNotCompared:
+      break;
+  }
+  return "--  ";
+}
+
+void add_rung(Lines& lines, const char* label, const Rung& rung) {
+  lines.row(label, std::string(status_word(rung.status)) + " " + rung.text);
+  const std::size_t shown = std::min(rung.details.size(), kMaxDetails);
+  for (std::size_t i = 0; i < shown; ++i) lines.detail(rung.details[i]);
+  if (shown < rung.details.size()) {
+    lines.detail("and " + grouped(rung.details.size() - shown) + " more (--json has them)");
+  }
+}
+
+std::string number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g", value);
+  return text;
+}
+
+std::string token_name(const std::string& piece, std::int64_t id) {
+  return piece.empty() ? "id " + std::to_string(id) : "'" + piece + "'";
+}
+
+std::string scope_name(const std::string& scope) {
+  return scope.empty() ? "outside every module" : scope;
+}
+
+std::string measured(const CallDifference& difference) {
+  if (!difference.note.empty()) return difference.note;
+  const char* prefix = difference.evidence == Evidence::kStats ? "at least " : "";
+  std::string text =
+      prefix + percent(difference.distance) + " away (band " + percent(difference.band);
+  if (difference.pooled_steps > 1) {
+    text += "; " + percent(difference.pooled) + " over " +
+            std::to_string(difference.pooled_steps) + " steps";
+  }
+  return text + ")";
+}
+
+void add_tokens(Lines& lines, const TokensReport& tokens) {
+  std::string text = tokens.rung.text;
+  if (tokens.first_step) {
+    text = "first at step " + std::to_string(*tokens.first_step) + " (position " +
+           std::to_string(tokens.position) + "): " +
+           token_name(tokens.candidate_piece, tokens.candidate_token) + " for " +
+           token_name(tokens.oracle_piece, tokens.oracle_token);
+  } else if (tokens.compared > 0) {
+    text = std::to_string(tokens.compared) + " of " + std::to_string(tokens.compared) +
+           "; smallest gap " + number(tokens.smallest_gap_ulp) + " ulp (step " +
+           std::to_string(tokens.smallest_gap_step) + ")";
+  }
+  lines.row("tokens", std::string(status_word(tokens.rung.status)) + " " + text);
+  if (tokens.first_step) {
+    lines.detail("top-2 gap there: oracle " + number(tokens.oracle_gap_ulp) +
+                 " ulp, candidate " + number(tokens.candidate_gap_ulp) + " ulp; " +
+                 std::to_string(tokens.compared) + " tokens before are equal");
+  }
+}
+
+void add_ops(Lines& lines, const ReplayReport& report) {
+  const OpsReport& ops = report.ops;
+  add_rung(lines, "ops", report.ops_rung);
+  if (ops.differing_calls > 0) {
+    std::string text = grouped(ops.differing_calls) + " calls are not bit-identical";
+    if (ops.in_band > 0) text += ", " + grouped(ops.in_band) + " outputs in band by values";
+    if (ops.not_refuted > 0) text += ", " + grouped(ops.not_refuted) + " in band as far as stats tell";
+    lines.row("  differ", text);
+  }
+  if (ops.worst_in_band) {
+    lines.row("  worst", measured(*ops.worst_in_band) + "    " +
+                             scope_name(ops.worst_in_band->scope) + ", " + ops.worst_in_band->op);
+  }
+  if (ops.decisions > 0) {
+    std::string text = grouped(ops.decisions) + " compared, " + grouped(ops.decisions_differing) +
+                       " differ";
+    if (ops.first_decision) {
+      text += ", the first in " + scope_name(ops.first_decision->scope) + ", " +
+              ops.first_decision->op;
+    }
+    lines.row("  decisions", text);
+  }
+}
+
+std::string list_ops(const std::vector<Unmatched>& calls) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(calls.size(), 3); ++i) {
+    text += (i > 0 ? "; " : "") + calls[i].op + " " + calls[i].tensor;
+  }
+  if (calls.size() > 3) text += "; and " + std::to_string(calls.size() - 3) + " more";
+  return text;
+}
+
+void add_finding(Lines& lines, const OpsReport& ops) {
+  const CallDifference& first = *ops.first;
+  lines.add("1  " + scope_name(first.scope) + ", " + first.op + "      first call out of band");
+  lines.row("   where", "step " + std::to_string(first.step) +
+                            (first.step == 0 ? " (prefill)" : " (decode)") + ", oracle's call " +
+                            std::to_string(first.oracle_call) + ", candidate's " +
+                            std::to_string(first.candidate_call) + ", " + first.tensor);
+  lines.row("   error", measured(first) + (first.evidence == Evidence::kValues
+                                               ? ", by all elements"
+                                               : first.evidence == Evidence::kStats
+                                                     ? ", by norm, sum and extremes"
+                                                     : ""));
+  std::string before = grouped(ops.compared_before_first) + " outputs fine before it, " +
+                       grouped(ops.identical_before_first) + " of them identical";
+  if (ops.last_good) {
+    before += "; the last: " + scope_name(ops.last_good->scope) + ", " + ops.last_good->op;
+  }
+  lines.row("   before", before);
+  if (!ops.missing_near.empty()) {
+    lines.row("   structure", "the candidate lacks, in this module: " + list_ops(ops.missing_near));
+  }
+  if (!ops.extra_near.empty()) {
+    lines.row("   structure", "the candidate adds, in this module: " + list_ops(ops.extra_near));
+  }
+  if (ops.out_of_band > 1) {
+    lines.row("   after", grouped(ops.out_of_band - 1) +
+                              " later outputs out of band: downstream of this one, or faults of "
+                              "their own");
+  }
+}
+
+void add_coverage(Lines& lines, const OpsReport& ops) {
+  if (ops.oracle_calls == 0) return;
+  std::string text = percent(static_cast<double>(ops.matched) /
+                             static_cast<double>(ops.oracle_calls)) +
+                     " of the oracle's " + grouped(ops.oracle_calls) + " calls aligned";
+  if (ops.unmatched_oracle + ops.unmatched_candidate > 0) {
+    text += "; unmatched: " + grouped(ops.unmatched_oracle) + " of the oracle's, " +
+            grouped(ops.unmatched_candidate) + " of the candidate's";
+    const std::vector<Unmatched>& listed = ops.unmatched_oracle_first.empty()
+                                               ? ops.unmatched_candidate_first
+                                               : ops.unmatched_oracle_first;
+    if (!listed.empty()) {
+      text += " (" + scope_name(listed.front().scope) + ", " + listed.front().op + ", ..)";
+    }
+  }
+  lines.row("coverage", text);
+}
+
+std::string not_seen(const ReplayReport& report) {
+  std::string text;
+  if (report.ops.outputs > 0) {
+    text = "positions > " + std::to_string(report.longest_position) + ", batch > 1, prefix cache, "
+           "image tokens";
+    if (report.ops.worst_in_band && report.ops.worst_in_band->evidence == Evidence::kStats) {
+      text += ", faults that keep norms and sums";
+    }
+  } else {
+    text = "anything below the first rung that differs";
+  }
+  return text;
+}
+
+std::string next_command(const ReplayReport& report) {
+  const OpsReport& ops = report.ops;
+  if (report.verdict == Verdict::kOps) {
+    if (ops.first->evidence == Evidence::kValues) {
+      return "replay show " + report.candidate.path + " --calls   (call " +
+             std::to_string(ops.first->candidate_call) + ")";
+    }
+    return "record both with --rule 'scope=" + ops.first->scope + ":values' and replay again";
+  }
+  if (exit_status(report.verdict) == 0) {
+    return "replay verify " + report.oracle.path + " --weights MODEL_DIR";
+  }
+  return "mend that first, then record and replay again";
+}
+
+}  // namespace
+
+std::string text_report(const ReplayReport& report) {
+  Lines lines;
+  const int status = exit_status(report.verdict);
+  lines.add(at_both_ends((status == 0 ? "AGREE  " : "DIVERGE  ") + report.headline,
+                         "exit " + std::to_string(status)));
+  const std::size_t width = std::max(report.oracle.path.size(), report.candidate.path.size());
+  lines.row("oracle", padded(report.oracle.path, width) + "  " + report.oracle.description);
+  lines.row("candidate", padded(report.candidate.path, width) + "  " + report.candidate.description);
+  for (const Side* side : {&report.oracle, &report.candidate}) {
+    if (side->losses > 0) {
+      lines.row("loss", side->path + ": " + grouped(side->losses) +
+                            " losses while recording (replay show has them)");
+    }
+  }
+  add_rung(lines, "inputs", report.inputs);
+  add_rung(lines, "weights", report.weights);
+  add_rung(lines, "config", report.config);
+  add_rung(lines, "sampling", report.sampling);
+  add_tokens(lines, report.tokens);
+  add_ops(lines, report);
+  if (report.ops.first) add_finding(lines, report.ops);
+  add_coverage(lines, report.ops);
+  lines.row("not seen", not_seen(report));
+  lines.row("next", next_command(report));
+  return lines.take();
+}
+
+std::string text_report(const VerifyReport& report) {
+  Lines lines;
+  const bool whole = report.reproduced();
+  const bool elsewhere = !report.environment.empty();
+  const char* headline = whole ? "VERIFIED  every output hash reproduced"
+                         : !report.wrong_parameters.empty()
+                             ? "DIVERGE  weights: these are not the parameters that were recorded"
+                         : elsewhere ? "UNDECIDED  not reproduced, in another environment"
+                                     : "DIVERGE  the program does not reproduce what was recorded";
+  lines.add(at_both_ends(headline, "exit " + std::to_string(verify_exit_status(report))));
+  lines.row("trace", report.trace + "   " + grouped(report.calls) + " calls");
+  if (!report.wrong_parameters.empty()) {
+    Rung weights{RungStatus::kDiff,
+                 grouped(report.wrong_parameters.size()) + " of " + grouped(report.parameters) +
+                     " parameters have other bytes; nothing was executed",
+                 report.wrong_parameters};
+    add_rung(lines, "weights", weights);
+    return lines.take();
+  }
+  lines.row("weights", "ok   " + grouped(report.parameters) + " parameters and buffers by hash");
+  lines.row("executed", grouped(report.executed) + " calls, " + grouped(report.not_executable) +
+                            " not re-executable, " + grouped(report.threw_when_recorded) +
+                            " that threw when recorded left out");
+  lines.row("outputs", grouped(report.hashes_equal) + " of " + grouped(report.hashes) +
+                           " hashes equal; " + grouped(report.views_equal) + " of " +
+                           grouped(report.views) + " views; " + grouped(report.scalars_equal) +
+                           " of " + grouped(report.scalars) + " numbers");
+  lines.row("given", grouped(report.externals) + " external inputs (" + grouped(report.holes) +
+                         " holes), " + grouped(report.random) +
+                         " random outputs taken from the trace; " + grouped(report.undefined) +
+                         " undefined");
+  for (const std::string& difference : report.environment) lines.row("elsewhere", difference);
+  const std::size_t shown = std::min<std::size_t>(report.findings.size(), 8);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const VerifyFinding& finding = report.findings[i];
+    lines.row(i == 0 ? "first" : "", "call " + std::to_string(finding.call) + "  " +
+                                         scope_name(finding.scope) + ", " + finding.op + ": " +
+                                         finding.what);
+  }
+  return lines.take();
+}
+
+}  // namespace goldentrace

@@ -1,0 +1,14 @@
+// The report for people; reports.md's layout: at most 25 lines of at most 100 columns.
+#pragma once
+
+#include <string>
+
+#include "replayer/execute/verify.h"
+#include "replayer/replay.h"
+
+namespace goldentrace {
+
+std::string text_report(const ReplayReport& report);
+std::string text_report(const VerifyReport& report);
+
+}  // namespace goldentrace

@@ -1,0 +1,240 @@
+#include "replayer/verdict/ladder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace goldentrace {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<const char*, 6> kNotTheModel = {
+    "_name_or_path",        "transformers_version",     "_attn_implementation",
+    "attn_implementation",  "_experts_implementation", "dtype"};
+
+std::string quoted(const std::string& text) {
+  constexpr std::size_t kMost = 40;
+  const std::string shown = text.size() <= kMost ? text : text.substr(0, kMost) + "..";
+  return json(shown).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Leaves of a config as "rope_parameters.rope_theta" -> "10000000.0".
+void flatten(const json& value, const std::string& path, std::map<std::string, std::string>& out) {
+  if (value.is_object()) {
+    for (const auto& [key, inner] : value.items()) {
+      if (std::find(kNotTheModel.begin(), kNotTheModel.end(), key) != kNotTheModel.end()) continue;
+      flatten(inner, path.empty() ? key : path + "." + key, out);
+    }
+    return;
+  }
+  out[path] = value.dump();
+}
+
+const Request* only_request(const Text& text) {
+  return text.requests.empty() ? nullptr : &text.requests.front();
+}
+
+std::size_t common_prefix(const auto& left, const auto& right) {
+  return static_cast<std::size_t>(
+      std::mismatch(left.begin(), left.end(), right.begin(), right.end()).first - left.begin());
+}
+
+std::string piece(const std::vector<std::string>& pieces, std::size_t i) {
+  return i < pieces.size() ? pieces[i] : std::string();
+}
+
+}  // namespace
+
+std::string model_type(const std::string& config_json) {
+  const json config = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  const auto found = config.is_object() ? config.find("model_type") : config.end();
+  return found != config.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+Rung compare_inputs(const Text& oracle, const Text& candidate) {
+  const Request* want = only_request(oracle);
+  const Request* got = only_request(candidate);
+  Rung rung;
+  if (want == nullptr || got == nullptr) {
+    rung.text = "prompt not in the evidence";
+    return rung;
+  }
+  if (!want->prompt.empty() && !got->prompt.empty() && want->prompt != got->prompt) {
+    const std::size_t same = common_prefix(want->prompt, got->prompt);
+    rung.status = RungStatus::kDiff;
+    rung.text = "prompt text differs after " + std::to_string(same) + " equal bytes";
+    rung.details = {"oracle     " + quoted(want->prompt.substr(same)),
+                    "candidate  " + quoted(got->prompt.substr(same))};
+    return rung;
+  }
+  if (want->prompt_ids != got->prompt_ids) {
+    const std::size_t same = common_prefix(want->prompt_ids, got->prompt_ids);
+    const auto show = [&](const Request& request) {
+      if (same >= request.prompt_ids.size()) return std::string("ends there");
+      return "id " + std::to_string(request.prompt_ids[same]) + " " +
+             quoted(piece(request.prompt_pieces, same));
+    };
+    rung.status = RungStatus::kDiff;
+    rung.text = "token ids " + std::to_string(want->prompt_ids.size()) + " / " +
+                std::to_string(got->prompt_ids.size()) + ", first " + std::to_string(same) +
+                " equal";
+    rung.details = {"oracle     " + show(*want), "candidate  " + show(*got)};
+    return rung;
+  }
+  rung.status = RungStatus::kOk;
+  rung.text = std::to_string(want->prompt_ids.size()) + " token ids";
+  if (!want->prompt.empty() && !got->prompt.empty()) rung.text = "prompt text, " + rung.text;
+  return rung;
+}
+
+Rung compare_weights(const std::vector<Parameter>& oracle,
+                     const std::vector<Parameter>& candidate) {
+  Rung rung;
+  if (oracle.empty() || candidate.empty()) {
+    rung.text = "no parameter dictionary in the evidence";
+    return rung;
+  }
+  std::map<std::string, const Parameter*> others;
+  for (const Parameter& parameter : candidate) others[parameter.name] = &parameter;
+  std::size_t equal = 0;
+  std::size_t differ = 0;
+  for (const Parameter& parameter : oracle) {
+    const auto found = others.find(parameter.name);
+    if (found == others.end()) {
+      rung.details.push_back("only in the oracle: " + parameter.name);
+    } else if (found->second->hash != parameter.hash) {
+      ++differ;
+      rung.details.push_back("differs: " + parameter.name);
+    } else {
+      ++equal;
+    }
+    if (found != others.end()) others.erase(found);
+  }
+  for (const auto& [name, parameter] : others) {
+    rung.details.push_back("only in the candidate: " + name);
+  }
+  rung.text = std::to_string(equal) + " of " + std::to_string(oracle.size()) + " by hash";
+  if (rung.details.empty()) {
+    rung.status = RungStatus::kOk;
+    return rung;
+  }
+  rung.status = RungStatus::kDiff;
+  if (differ > 0) rung.text += ", " + std::to_string(differ) + " differ";
+  return rung;
+}
+
+Rung compare_config(const std::string& oracle_json, const std::string& candidate_json) {
+  Rung rung;
+  const json oracle = json::parse(oracle_json, nullptr, false);
+  const json candidate = json::parse(candidate_json, nullptr, false);
+  if (!oracle.is_object() || !candidate.is_object()) {
+    rung.text = "no model config in the evidence";
+    return rung;
+  }
+  std::map<std::string, std::string> want;
+  std::map<std::string, std::string> got;
+  flatten(oracle, "", want);
+  flatten(candidate, "", got);
+  std::set<std::string> keys;
+  for (const auto& [key, value] : want) keys.insert(key);
+  for (const auto& [key, value] : got) keys.insert(key);
+  for (const std::string& key : keys) {
+    const auto of = [&](const auto& side) {
+      const auto found = side.find(key);
+      return found == side.end() ? std::string("absent") : found->second;
+    };
+    if (of(want) != of(got)) {
+      rung.details.push_back(key + ": oracle " + of(want) + ", candidate " + of(got));
+    }
+  }
+  rung.status = rung.details.empty() ? RungStatus::kOk : RungStatus::kDiff;
+  rung.text = rung.details.empty()
+                  ? std::to_string(keys.size()) + " fields"
+                  : std::to_string(rung.details.size()) + " of " + std::to_string(keys.size()) +
+                        " fields differ";
+  return rung;
+}
+
+Rung compare_sampling(const Text& oracle, const Text& candidate) {
+  const Request* want = only_request(oracle);
+  const Request* got = only_request(candidate);
+  Rung rung;
+  if (want == nullptr || got == nullptr || want->sampling.empty() || got->sampling.empty()) {
+    rung.text = "no sampling record in the evidence";
+    return rung;
+  }
+  // How long a run was allowed to be is not how it sampled.
+  std::map<std::string, std::pair<std::string, std::string>> settings;
+  for (const Setting& setting : want->sampling) settings[setting.name].first = setting.value;
+  for (const Setting& setting : got->sampling) settings[setting.name].second = setting.value;
+  settings.erase("max_new_tokens");
+  for (const auto& [name, values] : settings) {
+    if (values.first != values.second) {
+      rung.details.push_back(name + ": oracle " + quoted(values.first) + ", candidate " +
+                             quoted(values.second));
+    }
+  }
+  if (want->stop_ids != got->stop_ids) {
+    rung.details.push_back("stop ids: " + std::to_string(want->stop_ids.size()) + " / " +
+                           std::to_string(got->stop_ids.size()));
+  }
+  rung.status = rung.details.empty() ? RungStatus::kOk : RungStatus::kDiff;
+  rung.text = rung.details.empty()
+                  ? "greedy, " + std::to_string(want->stop_ids.size()) + " stop ids"
+                  : std::to_string(rung.details.size()) + " settings differ";
+  return rung;
+}
+
+TokensReport compare_tokens(const Text& oracle, const Text& candidate, double logits_band) {
+  TokensReport report;
+  const std::size_t count = std::min(oracle.steps.size(), candidate.steps.size());
+  if (count == 0) {
+    report.rung.text = "no steps in the evidence";
+    return report;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const Step& want = oracle.steps[i];
+    const Step& got = candidate.steps[i];
+    if (i == 0 || want.gap_ulp < report.smallest_gap_ulp) {
+      report.smallest_gap_ulp = want.gap_ulp;
+      report.smallest_gap_step = want.step;
+    }
+    if (want.chosen == got.chosen) {
+      ++report.compared;
+      continue;
+    }
+    report.first_step = want.step;
+    const Row* last = want.rows.empty() ? nullptr : &want.rows.back();
+    report.position = last == nullptr ? -1 : last->position + static_cast<std::int64_t>(last->count);
+    report.oracle_token = want.chosen;
+    report.candidate_token = got.chosen;
+    report.oracle_gap_ulp = want.gap_ulp;
+    report.candidate_gap_ulp = got.gap_ulp;
+    const Request* request = only_request(oracle);
+    if (request != nullptr) report.oracle_piece = piece(request->output_pieces, i);
+    request = only_request(candidate);
+    if (request != nullptr) report.candidate_piece = piece(request->output_pieces, i);
+
+    // A tie: the oracle's own gap between the two tokens is less than what the band lets the
+    // logits move.
+    double gap = INFINITY;
+    const auto other = std::find(want.top_ids.begin(), want.top_ids.end(), got.chosen);
+    if (other != want.top_ids.end()) {
+      gap = static_cast<double>(want.top_logits.front()) -
+            static_cast<double>(
+                want.top_logits[static_cast<std::size_t>(other - want.top_ids.begin())]);
+    }
+    const bool tie = !want.top_logits.empty() &&
+                     gap <= logits_band * std::fabs(static_cast<double>(want.top_logits.front()));
+    report.rung.status = tie ? RungStatus::kTie : RungStatus::kDiff;
+    return report;
+  }
+  report.rung.status = RungStatus::kOk;
+  return report;
+}
+
+}  // namespace goldentrace

@@ -1,0 +1,28 @@
+// The rungs above the calls: inputs, weights, configuration, sampling, tokens. Each answers whether
+// the two runs agree there, in words.
+#pragma once
+
+#include <vector>
+
+#include "replayer/replay.h"
+#include "src/event/run.h"
+#include "src/format/codec.h"
+
+namespace goldentrace {
+
+// Prompt text where both have it, and prompt ids.
+Rung compare_inputs(const Text& oracle, const Text& candidate);
+// Parameters and buffers by name and hash.
+Rung compare_weights(const std::vector<Parameter>& oracle, const std::vector<Parameter>& candidate);
+// Field by field; fields that say how a model is run or where it came from, not what it is, are left
+// out.
+Rung compare_config(const std::string& oracle_json, const std::string& candidate_json);
+Rung compare_sampling(const Text& oracle, const Text& candidate);
+// Greedy tokens step by step. `ties` tells whether a parting inside the logits' default band may be
+// called a tie: only when no call is out of band up to there.
+TokensReport compare_tokens(const Text& oracle, const Text& candidate, double logits_band);
+
+// "model_type" of a config, or "".
+std::string model_type(const std::string& config_json);
+
+}  // namespace goldentrace

@@ -1,0 +1,138 @@
+#include "src/format/container.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/traces.h"
+
+namespace goldentrace {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::to_bytes;
+
+// Calls `check(bytes, bit)` with each single bit of `bytes` flipped.
+template <typename Bytes, typename Check>
+void flip_each_bit(Bytes bytes, Check check) {
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    SCOPED_TRACE("bit " + std::to_string(bit % 8) + " of byte " + std::to_string(bit / 8));
+    bytes[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+    check(bytes, bit);
+    bytes[bit / 8] ^= static_cast<std::byte>(1u << (bit % 8));
+  }
+}
+
+TEST(FileHeader, IsTheBytesOfTheSpecification) {
+  const FileHeaderBytes bytes = encode_file_header();
+  EXPECT_EQ(Bytes(bytes.begin(), bytes.end()),
+            to_bytes(std::string_view("\x89GTRC\r\n\x1a\x01\0\0\0\0\0\0\0", 16)));
+  EXPECT_TRUE(check_file_header(bytes).ok());
+}
+
+// A flipped minor version is a version that may exist; the header chunk holds it a second time.
+TEST(FileHeader, EveryBitFlipButInTheMinorVersionIsRefused) {
+  flip_each_bit(encode_file_header(), [](const FileHeaderBytes& bytes, std::size_t bit) {
+    const bool minor = bit / 8 == 10 || bit / 8 == 11;
+    EXPECT_EQ(check_file_header(bytes).ok(), minor);
+  });
+}
+
+TEST(FileHeader, ANewerMajorVersionIsUnsupportedNotCorrupt) {
+  FileHeaderBytes bytes = encode_file_header();
+  bytes[8] = std::byte{2};
+  bytes[10] = std::byte{7};
+  const Status status = check_file_header(bytes);
+  EXPECT_EQ(status.code(), Code::kUnsupported);
+  EXPECT_THAT(status.message(), HasSubstr("format version 2.7"));
+}
+
+ChunkHeader sample() {
+  return {ChunkKind::kProgram, Codec::kZstd, 1000, 3000, 0x1122334455667788, 5};
+}
+
+TEST(ChunkHeader, RoundTrips) {
+  const auto header = decode_chunk_header(encode_chunk_header(sample()));
+  ASSERT_TRUE(header.ok()) << header.status().message();
+  EXPECT_EQ(header->kind, ChunkKind::kProgram);
+  EXPECT_EQ(header->codec, Codec::kZstd);
+  EXPECT_EQ(header->stored_size, 1000u);
+  EXPECT_EQ(header->raw_size, 3000u);
+  EXPECT_EQ(header->checksum, 0x1122334455667788u);
+  EXPECT_EQ(header->sequence, 5u);
+}
+
+TEST(ChunkHeader, EveryBitFlipIsRefused) {
+  flip_each_bit(encode_chunk_header(sample()), [](const ChunkHeaderBytes& bytes, std::size_t) {
+    EXPECT_EQ(decode_chunk_header(bytes).status().code(), Code::kCorrupt);
+  });
+}
+
+TEST(ChunkHeader, SizesUpToTheLimitPassAndOneMoreDoesNot) {
+  for (const bool stored : {true, false}) {
+    ChunkHeader header = sample();
+    std::uint64_t& size = stored ? header.stored_size : header.raw_size;
+    size = kMaxChunkSize;
+    EXPECT_TRUE(decode_chunk_header(encode_chunk_header(header)).ok());
+    ++size;
+    EXPECT_EQ(decode_chunk_header(encode_chunk_header(header)).status().code(), Code::kCorrupt);
+  }
+}
+
+TEST(ChunkHeader, UnknownKindsAndCodecsPassSoThatReadersCanSkipThem) {
+  ChunkHeader header = sample();
+  header.kind = static_cast<ChunkKind>(200);
+  header.codec = static_cast<Codec>(201);
+  EXPECT_TRUE(decode_chunk_header(encode_chunk_header(header)).ok());
+}
+
+TEST(Footer, RoundTripsAndEveryBitFlipIsRefused) {
+  const FooterBytes bytes = encode_footer(0x0102030405060708);
+  EXPECT_EQ(*decode_footer(bytes), 0x0102030405060708u);
+  flip_each_bit(bytes, [](const FooterBytes& flipped, std::size_t) {
+    EXPECT_EQ(decode_footer(flipped).status().code(), Code::kCorrupt);
+  });
+}
+
+TEST(Codec, ZstdRoundTripsAtEachSize) {
+  for (const std::size_t size : {0u, 1u, 1000u, 300000u}) {
+    SCOPED_TRACE(size);
+    const Bytes raw(size, std::byte{7});
+    Bytes stored;
+    Bytes back;
+    ASSERT_TRUE(compress(raw, 3, stored).ok());
+    ASSERT_TRUE(decompress(Codec::kZstd, stored, size, back).ok());
+    EXPECT_EQ(back, raw);
+  }
+}
+
+TEST(Codec, RefusesWhatDoesNotGiveThePromisedBytes) {
+  const Bytes raw = to_bytes("some bytes, some bytes, some bytes, some bytes");
+  Bytes stored;
+  ASSERT_TRUE(compress(raw, 3, stored).ok());
+  Bytes cut = stored;
+  cut.pop_back();
+  struct Case {
+    const char* why;
+    Codec codec;
+    Bytes stored;
+    std::uint64_t raw_size;
+    Code code;
+  };
+  const Case cases[] = {
+      {"more than promised", Codec::kZstd, stored, raw.size() - 1, Code::kCorrupt},
+      {"less than promised", Codec::kZstd, stored, raw.size() + 1, Code::kCorrupt},
+      {"cut off", Codec::kZstd, cut, raw.size(), Code::kCorrupt},
+      {"not zstd at all", Codec::kZstd, raw, raw.size(), Code::kCorrupt},
+      {"no bytes", Codec::kZstd, {}, raw.size(), Code::kCorrupt},
+      {"sizes differ without codec", Codec::kNone, raw, raw.size() + 1, Code::kCorrupt},
+      {"a codec of a later version", static_cast<Codec>(2), raw, raw.size(), Code::kUnsupported},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.why);
+    Bytes out;
+    EXPECT_EQ(decompress(c.codec, c.stored, c.raw_size, out).code(), c.code);
+  }
+}
+
+}  // namespace
+}  // namespace goldentrace
