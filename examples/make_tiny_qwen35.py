@@ -17,6 +17,7 @@ import transformers
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 VOCABULARY = 1024
+transformers.logging.disable_progress_bar()
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 # How Qwen's tokenizer cuts text into words before merging.
 WORDS = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"

@@ -1,5 +1,6 @@
 #include "recorder/keep_rules.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "src/base/glob.h"
@@ -47,11 +48,11 @@ Result<KeepRule> parse_keep_rule(std::string_view text) {
     return bad_rule(text, "unknown digest '" + std::string(digest) +
                               "'; expected hash, stats or values");
   }
-  std::string_view keys = text.substr(0, colon);
-  while (!keys.empty()) {
-    const std::size_t comma = std::min(keys.find(','), keys.size());
-    const std::string_view pair = keys.substr(0, comma);
-    keys.remove_prefix(std::min(comma + 1, keys.size()));
+  const std::string_view keys = text.substr(0, colon);
+  std::size_t end = 0;
+  for (std::size_t begin = 0; !keys.empty() && begin <= keys.size(); begin = end + 1) {
+    end = std::min(keys.find(',', begin), keys.size());
+    const std::string_view pair = keys.substr(begin, end - begin);
     const std::size_t equals = pair.find('=');
     if (equals == std::string_view::npos) {
       return bad_rule(text, "'" + std::string(pair) + "' is not key=glob");

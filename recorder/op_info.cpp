@@ -12,15 +12,20 @@ namespace {
 
 // In-place operators that replace their target's content without reading it. Their schemas say
 // "written" only.
-constexpr std::array<std::string_view, 14> kOverwriting = {
+constexpr std::array<std::string_view, 11> kOverwriting = {
     "aten::copy_",     "aten::fill_",        "aten::zero_",      "aten::normal_",
     "aten::uniform_",  "aten::random_",      "aten::bernoulli_", "aten::exponential_",
-    "aten::cauchy_",   "aten::geometric_",   "aten::set_",       "aten::log_normal_",
-    "aten::resize_",   "aten::set_data"};
+    "aten::cauchy_",   "aten::geometric_",   "aten::log_normal_"};
 
-constexpr std::array<std::string_view, 6> kUndefinedResults = {
+// These move their target to other memory, or look at it in another shape; its bytes they neither
+// read nor write, whatever their schemas say.
+constexpr std::array<std::string_view, 5> kRebinding = {
+    "aten::set_", "aten::set_data", "aten::resize_", "aten::resize_as_", "aten::_resize_output_"};
+
+constexpr std::array<std::string_view, 9> kUndefinedResults = {
     "aten::empty",     "aten::empty_like",        "aten::empty_strided",
-    "aten::new_empty", "aten::new_empty_strided", "aten::empty_permuted"};
+    "aten::new_empty", "aten::new_empty_strided", "aten::empty_permuted",
+    "aten::resize_",   "aten::resize_as_",        "aten::_resize_output_"};
 
 template <typename Names>
 bool contains(const Names& names, std::string_view name) {
@@ -53,9 +58,11 @@ const OpInfo* OpTable::find(const at::RecordFunction& function) {
   const c10::FunctionSchema& schema = op->schema();
   info->returns = schema.returns().size();
   const bool overwrites = contains(kOverwriting, name->name);
+  const bool rebinds = contains(kRebinding, name->name);
+  info->dropout = schema.argumentIndexWithName("dropout_p").value_or(-1);
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentRole role = ArgumentRole::kRead;
-    if (argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
+    if (!rebinds && argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
       role = overwrites || argument.kwarg_only() ? ArgumentRole::kOverwrite : ArgumentRole::kUpdate;
     }
     info->roles.push_back(role);

@@ -97,13 +97,14 @@ Status run_python(const std::string& python, const std::string& module,
                                " (choose another with --python or GOLDENTRACE_PYTHON)"};
 }
 
-Status record_hf(const HfOptions& options) {
+Status record_hf(const HfOptions& options, const std::vector<std::string>& command) {
   nlohmann::json json = {
       {"model", options.model},   {"output", options.output},
       {"prompt", nullptr},        {"token_ids", nullptr},
       {"dtype", options.dtype},   {"attn", options.attn},
       {"device", options.device}, {"max_new_tokens", options.max_new_tokens},
       {"rules", options.rules},   {"ignore_eos", options.ignore_eos},
+      {"command", command},
   };
   if (options.token_ids.empty() == options.prompt.empty()) {
     return {Code::kInvalidArgument, "give exactly one of --token-ids and --prompt"};
@@ -165,7 +166,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;  // --help is a success
   }
-  const Status status = record_hf(options);  // returns on failure only
+  const Status status = record_hf(options, {argv, argv + argc});  // returns on failure only
   spdlog::error("{}", status.message());
   return 2;
 }

@@ -1,7 +1,9 @@
 #include "recorder/recorder.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/record_function.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <exception>
@@ -20,24 +22,29 @@ std::atomic<Session*> active{nullptr};
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) noexcept {
   ThreadState& thread = thread_state();
   if (thread.paused > 0 || thread.frame.function != nullptr) return nullptr;
+  // A kernel's own loop, on the threads that help it.
+  if (at::in_parallel_region()) return nullptr;
   Session* session = active.load(std::memory_order_acquire);
   if (session == nullptr) return nullptr;
   ++thread.paused;  // copying device memory calls the dispatcher itself
   bool recorded = false;
+  bool lost = false;
   try {
     recorded = session->start_call(function, thread);
   } catch (const std::exception& error) {
     session->fault(error.what());
+    lost = true;
   } catch (...) {
     session->fault("unknown exception");
+    lost = true;
   }
   --thread.paused;
-  if (recorded) {
+  if (!recorded) thread.frame.clear();
+  if (lost) thread.frame.function = &function;  // its inner calls are no substitute for it
+  if (recorded || lost) {
     // What happens inside a top-level call is its own business; not looking at it is also what
     // makes recording cheap. on_end turns it on again, after exceptions too.
     at::enableRecordFunction(false);
-  } else {
-    thread.frame.clear();
   }
   return nullptr;
 }
@@ -45,7 +52,8 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 void on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) noexcept {
   ThreadState& thread = thread_state();
   if (thread.frame.function != &function) return;
-  if (Session* session = active.load(std::memory_order_acquire); session != nullptr) {
+  Session* session = active.load(std::memory_order_acquire);
+  if (session != nullptr && thread.frame.op != nullptr) {
     try {
       session->finish_call(function, thread);
     } catch (const std::exception& error) {
@@ -71,6 +79,7 @@ Result<std::unique_ptr<Recorder>> Recorder::start(RecorderOptions options) {
   }
   auto session = Session::create(std::move(options));
   if (!session.ok()) return session.status();
+  scopes::forget_all();
   std::unique_ptr<Recorder> recorder(new Recorder(std::move(*session)));
   active.store(recorder->session_.get(), std::memory_order_release);
   recorder->callback_ = at::addGlobalCallback(at::RecordFunctionCallback(on_start, on_end)
@@ -80,12 +89,18 @@ Result<std::unique_ptr<Recorder>> Recorder::start(RecorderOptions options) {
   return recorder;
 }
 
-Recorder::Recorder(std::unique_ptr<Session> session) : session_(std::move(session)) {}
+Recorder::Recorder(std::unique_ptr<Session> session)
+    : session_(std::move(session)), process_(::getpid()) {}
 
-Recorder::~Recorder() { (void)stop(); }
+Recorder::~Recorder() {
+  (void)stop();
+  // The thread that it would wait for does not exist in a forked child.
+  if (process_ != ::getpid()) (void)session_.release();
+}
 
 Status Recorder::stop() {
   if (std::exchange(stopped_, true)) return {};
+  if (process_ != ::getpid()) return {};  // a forked child: the trace is its parent's to close
   at::removeCallback(callback_);
   active.store(nullptr, std::memory_order_release);
   return session_->close();

@@ -27,9 +27,9 @@ namespace goldentrace {
 class Session;
 
 struct RecorderOptions {
-  std::string path;
-  Header header;   // the numerics switches of this process are added to its environment
-  KeepRules keep;  // default: hash and stats of everything written
+  std::string path = {};
+  Header header = {};   // the numerics switches of this process are added to its environment
+  KeepRules keep = {};  // default: hash and stats of everything written
   // For tests of the promise above: throw inside the callback of this call. 0 is never.
   std::uint64_t fail_at_call = 0;
 };
@@ -61,6 +61,7 @@ class Recorder {
  private:
   explicit Recorder(std::unique_ptr<Session> session);
   std::unique_ptr<Session> session_;
+  std::int64_t process_ = 0;  // a forked child must not close its parent's trace
   std::uint64_t callback_ = 0;
   bool stopped_ = false;
 };

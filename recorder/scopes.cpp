@@ -1,20 +1,39 @@
 #include "recorder/scopes.h"
 
+#include <atomic>
 #include <vector>
 
 namespace goldentrace::scopes {
 namespace {
 
-thread_local std::vector<std::uint32_t> stack;
+std::atomic<std::uint64_t> generation{0};
+
+struct Stack {
+  std::vector<std::uint32_t> scopes;
+  std::uint64_t generation = 0;
+};
+
+// This thread's stack, without what an earlier recording left there.
+std::vector<std::uint32_t>& own_stack() {
+  thread_local Stack stack;
+  const std::uint64_t now = generation.load(std::memory_order_relaxed);
+  if (stack.generation != now) {
+    stack.scopes.clear();
+    stack.generation = now;
+  }
+  return stack.scopes;
+}
 
 }  // namespace
 
 void enter(std::uint32_t scope) {
+  std::vector<std::uint32_t>& stack = own_stack();
   if (scope == 0) stack.clear();
   stack.push_back(scope);
 }
 
 void exit(std::uint32_t scope) {
+  std::vector<std::uint32_t>& stack = own_stack();
   for (std::size_t i = stack.size(); i-- > 0;) {
     if (stack[i] == scope) {
       stack.resize(i);
@@ -23,6 +42,11 @@ void exit(std::uint32_t scope) {
   }
 }
 
-std::uint32_t current() { return stack.empty() ? 0 : stack.back(); }
+std::uint32_t current() {
+  const std::vector<std::uint32_t>& stack = own_stack();
+  return stack.empty() ? 0 : stack.back();
+}
+
+void forget_all() { generation.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace goldentrace::scopes

@@ -14,6 +14,8 @@ void enter(std::uint32_t scope);
 void exit(std::uint32_t scope);
 // 0, the scope outside every module, when the stack is empty.
 std::uint32_t current();
+// Empties the stacks of all threads: ids of one recording mean nothing in the next.
+void forget_all();
 
 }  // namespace scopes
 }  // namespace goldentrace

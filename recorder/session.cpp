@@ -22,7 +22,7 @@ constexpr std::uint64_t kSweepEvery = 4096;  // calls
 std::atomic<std::uint64_t> next_session{1};
 
 // Memory that a plain program step can read and write: no fake, functional, batched, sparse, nested
-// or meta tensor.
+// or meta tensor, and none whose memory was given back.
 bool has_memory(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   constexpr c10::DispatchKeySet kForeign({
@@ -30,10 +30,12 @@ bool has_memory(const at::Tensor& tensor) {
       c10::DispatchKey::Functionalize,
       c10::DispatchKey::FuncTorchBatched,
       c10::DispatchKey::FuncTorchGradWrapper,
+      c10::DispatchKey::ZeroTensor,
   });
   return impl->has_storage() && !impl->key_set().has_any(kForeign) && !impl->is_meta() &&
          !impl->is_nested() && !impl->is_sparse() && !impl->is_sparse_csr() &&
-         (impl->is_cpu() || impl->is_cuda());
+         (impl->is_cpu() || impl->is_cuda()) &&
+         (impl->numel() == 0 || impl->unsafe_storage().data() != nullptr);
 }
 
 // Of all bytes of a small storage in host memory.
@@ -45,9 +47,22 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
 }
 
+// Every byte of the tensor's storage is an element of the tensor.
+bool covers_storage(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() && tensor.nbytes() == storage_of(tensor)->nbytes();
+}
+
 // Quantized and other rare dtypes are not in the format.
 bool has_known_dtype(const at::Tensor& tensor) {
   return item_size(static_cast<DType>(tensor.scalar_type())) != 0;
+}
+
+bool draws(const OpInfo& op, const at::RecordFunction& function) {
+  if (!op.random || op.dropout < 0) return op.random;
+  const auto inputs = function.inputs();
+  const auto dropout = static_cast<std::size_t>(op.dropout);
+  return dropout >= inputs.size() || !inputs[dropout].isDouble() ||
+         inputs[dropout].toDouble() != 0;
 }
 
 template <typename Visit>
@@ -150,18 +165,21 @@ bool Session::start_call(const at::RecordFunction& function, ThreadState& thread
   }
   frame.op = ops_.find(function);
   if (frame.op == nullptr) return false;
-  if (options_.fail_at_call != 0 && builder_.next_call() == options_.fail_at_call) {
+  if (options_.fail_at_call != 0 && builder_.next_call() == options_.fail_at_call &&
+      counters_[kRecorderErrors].value == 0) {
     throw std::runtime_error("fault forced by fail_at_call");
   }
   frame.scope = scopes::current();
   frame.step = step_;
   frame.ambient = ambient_id(thread);
-  if (frame.op->random) frame.flags |= kCallRandom;
+  if (draws(*frame.op, function)) frame.flags |= kCallRandom;
   if (!encode_arguments(function, frame)) {
     count(kSkippedNoStorage, 1, frame.op->qualified);
     return false;
   }
+  capture_overwritten(frame);
   frame.function = &function;
+  frame.exceptions = std::uncaught_exceptions();
   frame.start_ns = now_ns();
   return true;
 }
@@ -275,14 +293,16 @@ bool Session::encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role
   frame.float_input |= tensor.is_floating_point();
   c10::StorageImpl* impl = storage_of(tensor);
   StorageEntry& entry = tensors_.storage(impl);
+  // What is written into a part of a storage leaves the rest of it to be read.
+  const bool reads = role != ArgumentRole::kOverwrite || !covers_storage(tensor);
   if (entry.content == Content::kKnown) {
-    if (role != ArgumentRole::kOverwrite) check_small(entry, impl);
-  } else if (role == ArgumentRole::kUpdate) {
+    if (reads) check_small(entry, impl);
+  } else if (role != ArgumentRole::kRead && reads) {
     capture_external(entry, impl, ExternalKind::kFirstRead);
   } else if (role == ArgumentRole::kRead) {
     frame.unknown.push_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl));
   }
-  frame.inputs.push_back({impl, role, frame.nodes.size()});
+  frame.inputs.push_back({impl, role, frame.nodes.size(), impl->nbytes()});
   frame.nodes.push_back({NodeKind::kTensor, entry.version, tensors_.tensor(entry, tensor)});
   if (role != ArgumentRole::kRead) frame.written.push_back(tensor);
   return true;
@@ -307,6 +327,9 @@ void Session::check_small(StorageEntry& entry, const c10::StorageImpl* impl) {
 // Stores the storage's bytes as an input of the program, to be put there before the next call.
 void Session::capture_external(StorageEntry& entry, c10::StorageImpl* impl, ExternalKind kind) {
   std::vector<std::byte> bytes = storage_bytes(impl);
+  entry.content = Content::kKnown;
+  refresh_small_hash(entry, impl);
+  if (bytes.empty()) return;
   External external;
   external.call = builder_.next_call();
   external.storage = entry.id;
@@ -322,8 +345,51 @@ void Session::capture_external(StorageEntry& entry, c10::StorageImpl* impl, Exte
     count(kExternalBytes, bytes.size());
   }
   keep_value(external.hash, std::move(bytes));
-  entry.content = Content::kKnown;
-  refresh_small_hash(entry, impl);
+}
+
+// The bytes are put there before this call: what it reads is that version.
+void Session::capture_argument(c10::StorageImpl* impl, Frame& frame) {
+  StorageEntry& entry = tensors_.storage(impl);
+  if (entry.content == Content::kKnown) return;
+  capture_external(entry, impl, ExternalKind::kFirstRead);
+  for (const Frame::Input& input : frame.inputs) {
+    if (input.storage == impl) frame.nodes[input.node].version = entry.version;
+  }
+}
+
+// Before the call: what it reads by one argument and overwrites by another (out=).
+void Session::capture_overwritten(Frame& frame) {
+  for (const auto& impl : frame.unknown) {
+    for (const Frame::Input& input : frame.inputs) {
+      if (input.storage == impl.get() && input.role != ArgumentRole::kRead) {
+        capture_argument(impl.get(), frame);
+      }
+    }
+  }
+}
+
+// After the call: what it read and did not merely look at.
+void Session::capture_read(const std::vector<c10::IValue>& outputs, Frame& frame) {
+  for (const auto& impl : frame.unknown) {
+    bool only_viewed = !outputs.empty();
+    for (const c10::IValue& output : outputs) {
+      bool aliases = false;
+      each_tensor(output, [&](const at::Tensor& t) {
+        aliases = has_memory(t) && storage_of(t) == impl.get();
+      });
+      only_viewed &= aliases;
+    }
+    if (!only_viewed) capture_argument(impl.get(), frame);
+  }
+}
+
+// After a call that threw: it may have written a part of what it was about to write.
+void Session::forget_written(const Frame& frame) {
+  for (const Frame::Input& input : frame.inputs) {
+    if (input.role != ArgumentRole::kRead) {
+      tensors_.storage(input.storage).content = Content::kUnknown;
+    }
+  }
 }
 
 void Session::keep_value(const Hash128& hash, std::vector<std::byte> bytes) {
@@ -338,7 +404,12 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
   Frame& frame = thread.frame;
   const std::uint64_t end_ns = now_ns();
   const auto& outputs = function.outputs();
-  if (outputs.empty() && frame.op->returns > 0) frame.flags |= kCallFailed;
+  const bool failed = (outputs.empty() && frame.op->returns > 0) ||
+                      std::uncaught_exceptions() > frame.exceptions;
+  if (failed) {
+    frame.flags |= kCallFailed;
+    frame.written.clear();
+  }
 
   // What is new is decided by storage: a result whose memory no argument had, and arguments that
   // the call wrote into. Views bring no bytes.
@@ -347,23 +418,10 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
   digest_new_bytes(frame);
 
   const std::lock_guard lock(mutex_);
-  for (const auto& impl : frame.unknown) {
-    StorageEntry& entry = tensors_.storage(impl.get());
-    if (entry.content == Content::kKnown) continue;
-    bool only_viewed = !outputs.empty();
-    for (const c10::IValue& output : outputs) {
-      bool aliases = false;
-      each_tensor(output, [&](const at::Tensor& t) {
-        aliases = has_memory(t) && storage_of(t) == impl.get();
-      });
-      only_viewed &= aliases;
-    }
-    if (only_viewed) continue;
-    capture_external(entry, impl.get(), ExternalKind::kFirstRead);
-    // The bytes are put there before this call: what it read is that version.
-    for (const Frame::Input& input : frame.inputs) {
-      if (input.storage == impl.get()) frame.nodes[input.node].version = entry.version;
-    }
+  if (failed) {
+    forget_written(frame);
+  } else {
+    capture_read(outputs, frame);
   }
   register_writes(frame);
   const std::size_t arguments_end = frame.nodes.size();
@@ -407,7 +465,11 @@ void Session::find_new_bytes(const c10::IValue& value, Frame& frame) {
     const c10::StorageImpl* impl = storage_of(tensor);
     for (const Frame::Input& input : frame.inputs) {
       if (input.storage != impl) continue;
-      if (input.role != ArgumentRole::kRead) add_new_bytes(tensor, /*fresh=*/false, frame);
+      if (input.role != ArgumentRole::kRead) {
+        add_new_bytes(tensor, /*fresh=*/false, frame);
+      } else if (input.bytes != impl->nbytes()) {  // resize_
+        add_new_bytes(tensor, /*fresh=*/true, frame);
+      }
       return;
     }
     add_new_bytes(tensor, /*fresh=*/true, frame);
@@ -463,7 +525,8 @@ void Session::digest_new_bytes(Frame& frame) {
     // Control is kept by value, whatever else is: re-execution takes it from here.
     const bool decision = is_integral(dtype) && frame.float_input;
     if (decision) news.write.flags |= kWriteDecision;
-    if (decision || frame.op->random || level >= DigestLevel::kValues) {
+    const bool random = (frame.flags & kCallRandom) != 0;
+    if (decision || random || level >= DigestLevel::kValues) {
       news.write.flags |= kWriteValue;
       news.value = dense_bytes(view);
     }

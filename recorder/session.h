@@ -27,19 +27,21 @@ namespace goldentrace {
 // The call that a thread is inside of. Reused, so that the steady state allocates nothing.
 struct Frame {
   const at::RecordFunction* function = nullptr;  // null when the thread is in no recorded call
-  const OpInfo* op = nullptr;
+  const OpInfo* op = nullptr;  // null when the call is lost to a fault of the recorder
   std::uint32_t scope = 0;
   std::uint32_t ambient = 0;
   std::uint32_t step = 0;
   std::uint8_t flags = 0;
   bool float_input = false;
+  int exceptions = 0;  // in flight on this thread when the call began
   std::uint64_t start_ns = 0;
   std::vector<Node> nodes;
 
   struct Input {
     c10::StorageImpl* storage;
     ArgumentRole role;
-    std::size_t node;  // the argument's place in `nodes`
+    std::size_t node;     // the argument's place in `nodes`
+    std::uint64_t bytes;  // of the storage, before the call
   };
   std::vector<Input> inputs;
   std::vector<at::Tensor> written;  // arguments that the schema marks written
@@ -106,6 +108,10 @@ class Session {
 
   void check_small(StorageEntry& entry, const c10::StorageImpl* impl);
   void capture_external(StorageEntry& entry, c10::StorageImpl* impl, ExternalKind kind);
+  void capture_argument(c10::StorageImpl* impl, Frame& frame);
+  void capture_overwritten(Frame& frame);
+  void capture_read(const std::vector<c10::IValue>& outputs, Frame& frame);
+  void forget_written(const Frame& frame);
   void refresh_small_hash(StorageEntry& entry, const c10::StorageImpl* impl);
   void find_new_bytes(const c10::IValue& value, Frame& frame);
   void add_new_bytes(const at::Tensor& tensor, bool fresh, Frame& frame);

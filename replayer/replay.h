@@ -27,7 +27,7 @@ enum class Verdict : std::uint8_t {
   kSampling,   // 1
   kTokens,     // 1: other greedy tokens, no call out of band
   kOps,        // 1: a call out of band
-  kStructure,  // 1: another program, so that nothing could be compared
+  kStructure,  // 1: another program: no call in common, or a call with another constant
 };
 int exit_status(Verdict verdict);
 const char* verdict_name(Verdict verdict);
@@ -74,6 +74,13 @@ struct Unmatched {
   std::string tensor;
 };
 
+// An aligned call whose numbers (eps, scale, factors) are not the oracle's.
+struct ConstantDifference {
+  CallDifference call;
+  double oracle = 0;
+  double candidate = 0;
+};
+
 struct OpsReport {
   std::uint64_t oracle_calls = 0;  // in the steps that were compared
   std::uint64_t candidate_calls = 0;
@@ -87,7 +94,8 @@ struct OpsReport {
   std::uint64_t in_band = 0;          // by values
   std::uint64_t not_refuted = 0;      // by stats: the lower bound is inside the band
   std::uint64_t out_of_band = 0;
-  std::uint64_t not_judged = 0;       // differ, but too little is kept, or too few elements, to judge
+  std::uint64_t not_judged = 0;       // differ, but too few elements or too little kept to judge
+  std::uint64_t hash_only = 0;        // of those: neither values nor stats are kept on both sides
   std::uint64_t decisions = 0;
   std::uint64_t decisions_differing = 0;
   std::optional<CallDifference> first_decision;
@@ -96,6 +104,8 @@ struct OpsReport {
   std::optional<CallDifference> last_good;  // the output compared before `first`
   std::uint64_t compared_before_first = 0;
   std::uint64_t identical_before_first = 0;
+  std::uint64_t constants_differing = 0;  // calls
+  std::optional<ConstantDifference> first_constant;
   std::vector<Unmatched> unmatched_oracle_first;  // the first ones of each side
   std::vector<Unmatched> unmatched_candidate_first;
   // The calls that only one side made in the module of `first`, at its step.
@@ -105,7 +115,9 @@ struct OpsReport {
 
 struct TokensReport {
   Rung rung;
-  std::size_t compared = 0;
+  std::size_t compared = 0;  // steps with equal tokens, from the first on
+  std::size_t oracle_steps = 0;
+  std::size_t candidate_steps = 0;
   std::optional<std::uint32_t> first_step;  // where they part
   std::int64_t position = 0;
   std::int64_t oracle_token = -1;
@@ -139,6 +151,9 @@ struct ReplayReport {
   OpsReport ops;
   std::int64_t longest_position = 0;
 };
+
+// A call works with another constant, and no call before it is out of band: that is the finding then.
+bool constant_comes_first(const OpsReport& ops);
 
 // Not ok (exit status 2) when a trace can't be read or the two are not comparable at all.
 Result<ReplayReport> run_replay(const ReplayOptions& options);

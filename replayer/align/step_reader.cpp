@@ -1,5 +1,7 @@
 #include "replayer/align/step_reader.h"
 
+#include <bit>
+
 namespace goldentrace {
 
 std::uint32_t Names::id(const std::string& text) {
@@ -40,7 +42,23 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
     out.key = out.key * 0x9e3779b97f4a7c15ull + output.shape + 1;
     out.outputs.push_back(output);
   }
+  read_constants(chunk, call, out);
   return out;
+}
+
+void StepReader::read_constants(const ProgramChunk& chunk, const Call& call, StepCall& out) {
+  for (std::size_t n = call.first_node; n < call.first_result; ++n) {
+    const Node& node = chunk.nodes[n];
+    if (node.kind == NodeKind::kWrappedInt) {
+      out.constants.push_back(static_cast<double>(node.value));
+    } else if ((node.kind == NodeKind::kDouble || node.kind == NodeKind::kWrappedDouble) &&
+               !from_data_.contains(node.value)) {
+      out.constants.push_back(std::bit_cast<double>(node.value));
+    }
+  }
+  for (std::size_t n = call.first_result; n < call.end_node; ++n) {
+    if (chunk.nodes[n].kind == NodeKind::kDouble) from_data_.insert(chunk.nodes[n].value);
+  }
 }
 
 Result<bool> StepReader::next(StepCalls& step) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "src/format/trace_reader.h"
@@ -38,6 +39,7 @@ struct StepCall {
   std::uint32_t scope = 0;  // name ids
   std::uint32_t op = 0;
   std::vector<Output> outputs;  // what it wrote
+  std::vector<double> constants;  // numbers among its arguments that the code, not the data, chose
   std::uint64_t key = 0;        // op and the shapes it wrote: what alignment compares
 };
 
@@ -56,6 +58,7 @@ class StepReader {
 
  private:
   StepCall convert(const ProgramChunk& chunk, std::size_t i);
+  void read_constants(const ProgramChunk& chunk, const Call& call, StepCall& out);
   std::uint32_t scope_name(std::uint32_t scope);
   std::uint32_t op_name(std::uint32_t op);
 
@@ -67,6 +70,9 @@ class StepReader {
   // Local id -> name id, filled on demand.
   std::unordered_map<std::uint32_t, std::uint32_t> scopes_;
   std::unordered_map<std::uint32_t, std::uint32_t> ops_;
+  // Bits of floats that went from a tensor back to Python (item): where they return as arguments they
+  // are data.
+  std::unordered_set<std::int64_t> from_data_;
 };
 
 }  // namespace goldentrace

@@ -15,6 +15,7 @@
 #include <bit>
 #include <chrono>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "replayer/execute/memory.h"
@@ -26,6 +27,8 @@ namespace goldentrace {
 namespace {
 
 constexpr std::size_t kMaxFindings = 20;
+// In the order of at::Float32MatmulPrecision.
+constexpr const char* kPrecisionNames[] = {"highest", "high", "medium"};
 
 // A call of this program that can't be executed here.
 struct CannotRun {
@@ -46,6 +49,31 @@ void apply_ambient(const Ambient& ambient) {
     at::set_num_threads(static_cast<int>(ambient.threads));
   }
 }
+
+// Puts this thread and process back as they were: verification may be one step of a longer program.
+class KeepAmbient {
+ public:
+  KeepAmbient() = default;
+  ~KeepAmbient() {
+    c10::set_default_dtype(dtype_);
+    at::globalContext().setDeterministicAlgorithms(deterministic_, warn_only_);
+    at::globalContext().setFloat32MatmulPrecision(kPrecisionNames[precision_ % 3]);
+    at::autocast::set_autocast_dtype(at::kCPU, autocast_dtype_);
+    at::autocast::set_autocast_enabled(at::kCPU, autocast_);
+    if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
+  }
+  KeepAmbient(const KeepAmbient&) = delete;
+  KeepAmbient& operator=(const KeepAmbient&) = delete;
+
+ private:
+  caffe2::TypeMeta dtype_ = c10::get_default_dtype();
+  bool deterministic_ = at::globalContext().deterministicAlgorithms();
+  bool warn_only_ = at::globalContext().deterministicAlgorithmsWarnOnly();
+  std::size_t precision_ = static_cast<std::size_t>(at::globalContext().float32MatmulPrecision());
+  at::ScalarType autocast_dtype_ = at::autocast::get_autocast_dtype(at::kCPU);
+  bool autocast_ = at::autocast::is_autocast_enabled(at::kCPU);
+  int threads_ = at::get_num_threads();
+};
 
 std::vector<std::string> compare_environment(const Header& header) {
   const std::pair<const char*, std::string> here[] = {
@@ -123,6 +151,7 @@ class Executor {
     if (!parameters.ok()) return parameters.status();
     report_.parameters = parameters->size();
 
+    const KeepAmbient ambient;
     const c10::AutoGradMode no_grad(false);
     bool loaded = parameters->empty();
     while (true) {
@@ -161,6 +190,9 @@ class Executor {
   Status put_external(const External& external) {
     const auto bytes = trace_.value(external.hash);
     if (!bytes.ok()) return bytes.status();
+    if (bytes->size() != program_.dictionary().storage(external.storage).bytes) {
+      return {Code::kCorrupt, "an external input has another size than its storage"};
+    }
     memory_.fill(external.storage, *bytes);
     ++report_.externals;
     if (external.kind == ExternalKind::kHole) ++report_.holes;
@@ -180,17 +212,26 @@ class Executor {
       apply_ambient_of(call);
       execute(chunk, call, stack);
     } catch (const CannotRun& cannot) {
-      ++report_.not_executable;
-      find(cannot.why);
+      lose(chunk, call, cannot.why);
       return {};
     } catch (const std::exception& error) {
       const std::string what = error.what();
-      ++report_.not_executable;
-      find("throws: " + what.substr(0, what.find('\n')));
+      lose(chunk, call, "throws: " + what.substr(0, what.find('\n')));
       return {};
     }
     ++report_.executed;
     return compare(chunk, call, stack);
+  }
+
+  // Call `call` could not run: memory that it should have made is not to be had by later ones.
+  void lose(const ProgramChunk& chunk, const Call& call, std::string why) {
+    ++report_.not_executable;
+    find(std::move(why));
+    for (std::size_t node = call.first_result; node < call.end_node; ++node) {
+      if (chunk.nodes[node].kind != NodeKind::kTensor) continue;
+      const auto tensor = static_cast<std::uint32_t>(chunk.nodes[node].value);
+      lost_.insert(program_.dictionary().tensor(tensor).storage);
+    }
   }
 
   void apply_ambient_of(const Call& call) {
@@ -233,9 +274,7 @@ class Executor {
       case NodeKind::kNone:
         return {};
       case NodeKind::kTensor:
-        if (!memory_.has(dictionary.tensor(id).storage)) {
-          throw CannotRun{"an input was never made (a call before it could not run)"};
-        }
+        make_unread(dictionary.tensor(id).storage);
         return memory_.tensor(id);
       case NodeKind::kUndefinedTensor:
         return at::Tensor();
@@ -268,6 +307,16 @@ class Executor {
       default:
         throw CannotRun{"an argument of a kind that can't be made again"};
     }
+  }
+
+  // Memory from before the recording has no bytes in the trace as long as calls only look at it or
+  // overwrite it: any bytes will do.
+  void make_unread(std::uint32_t storage) {
+    if (memory_.has(storage)) return;
+    if (lost_.contains(storage)) {
+      throw CannotRun{"an input was never made (a call before it could not run)"};
+    }
+    memory_.fill(storage, {});
   }
 
   static at::Tensor wrapped(const at::Scalar& number) {
@@ -440,6 +489,7 @@ class Executor {
   ProgramReader program_;
   Memory memory_;
   std::unordered_map<std::uint32_t, c10::OperatorHandle> ops_;
+  std::unordered_set<std::uint32_t> lost_;  // storages that calls which could not run would have made
   VerifyFinding current_;
   std::uint32_t ambient_ = 0;
   bool ambient_known_ = false;
@@ -458,7 +508,14 @@ Result<VerifyReport> verify(const VerifyOptions& options) {
   VerifyReport report;
   report.trace = options.trace;
   report.environment = compare_environment((*trace)->header());
-  if (Status status = Executor(**trace, report).run(*checkpoint); !status.ok()) {
+  Status status;
+  try {
+    status = Executor(**trace, report).run(*checkpoint);
+  } catch (const std::exception& error) {  // sizes in the file that no memory can hold
+    const std::string what = error.what();
+    status = Status(Code::kCorrupt, options.trace + ": " + what.substr(0, what.find('\n')));
+  }
+  if (!status.ok()) {
     const bool named = status.message().starts_with(options.trace);
     return Status(status.code(),
                   named ? status.message() : options.weights + ": " + status.message());

@@ -58,6 +58,16 @@ Result<at::Tensor> follow_recipe(const TraceReader& trace, const Parameter& para
   }
 }
 
+// Elements that lie in the same place, as in an expanded buffer, are copied once.
+void copy_elements(at::Tensor from, at::Tensor to) {
+  for (std::int64_t d = 0; d < to.dim(); ++d) {
+    if (to.stride(d) != 0 || to.size(d) < 2) continue;
+    to = to.narrow(d, 0, 1);
+    from = from.narrow(d, 0, 1);
+  }
+  to.copy_(from);
+}
+
 }  // namespace
 
 Status load_parameters(const TraceReader& trace, const std::vector<Parameter>& parameters,
@@ -71,12 +81,12 @@ Status load_parameters(const TraceReader& trace, const std::vector<Parameter>& p
     const auto made = follow_recipe(trace, parameter, checkpoint, dictionary);
     if (!made.ok()) return made.status();
     memory.fill(dictionary.tensor(parameter.tensor).storage, {});
-    at::Tensor place = memory.tensor(parameter.tensor);
+    const at::Tensor place = memory.tensor(parameter.tensor);
     if (place.sizes() != made->sizes() || place.scalar_type() != made->scalar_type()) {
       wrong.push_back(parameter.name);
       continue;
     }
-    place.copy_(*made);
+    copy_elements(*made, place);
     const at::Tensor dense = made->contiguous();
     const Hash128 hash = hash_bytes(
         {static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()});

@@ -66,6 +66,17 @@ json unmatched(const std::vector<Unmatched>& calls) {
   return list;
 }
 
+json constant(const std::optional<ConstantDifference>& difference) {
+  if (!difference) return nullptr;
+  return {{"oracle_call", difference->call.oracle_call},
+          {"candidate_call", difference->call.candidate_call},
+          {"step", difference->call.step},
+          {"scope", difference->call.scope},
+          {"op", difference->call.op},
+          {"oracle", finite(difference->oracle)},
+          {"candidate", finite(difference->candidate)}};
+}
+
 json ops(const OpsReport& ops) {
   return {{"oracle_calls", ops.oracle_calls},
           {"candidate_calls", ops.candidate_calls},
@@ -80,6 +91,7 @@ json ops(const OpsReport& ops) {
           {"not_refuted", ops.not_refuted},
           {"out_of_band", ops.out_of_band},
           {"not_judged", ops.not_judged},
+          {"not_judged_hash_only", ops.hash_only},
           {"decisions", ops.decisions},
           {"decisions_differing", ops.decisions_differing},
           {"first_decision", difference(ops.first_decision)},
@@ -88,6 +100,8 @@ json ops(const OpsReport& ops) {
           {"last_good", difference(ops.last_good)},
           {"compared_before_first", ops.compared_before_first},
           {"identical_before_first", ops.identical_before_first},
+          {"constants_differing", ops.constants_differing},
+          {"first_constant", constant(ops.first_constant)},
           {"unmatched_oracle_first", unmatched(ops.unmatched_oracle_first)},
           {"unmatched_candidate_first", unmatched(ops.unmatched_candidate_first)},
           {"missing_in_module", unmatched(ops.missing_near)},
@@ -97,17 +111,22 @@ json ops(const OpsReport& ops) {
 json tokens(const TokensReport& tokens) {
   json object = {{"status", status_name(tokens.rung.status)},
                  {"compared_equal", tokens.compared},
+                 {"oracle_steps", tokens.oracle_steps},
+                 {"candidate_steps", tokens.candidate_steps},
                  {"smallest_gap_ulp", tokens.smallest_gap_ulp},
                  {"smallest_gap_step", tokens.smallest_gap_step},
                  {"first", nullptr}};
   if (tokens.first_step) {
-    object["first"] = {
-        {"step", *tokens.first_step},
-        {"position", tokens.position},
-        {"oracle", {{"id", tokens.oracle_token}, {"piece", tokens.oracle_piece},
-                    {"gap_ulp", tokens.oracle_gap_ulp}}},
-        {"candidate", {{"id", tokens.candidate_token}, {"piece", tokens.candidate_piece},
-                       {"gap_ulp", tokens.candidate_gap_ulp}}}};
+    object["first"] = {{"step", *tokens.first_step},
+                       {"position", tokens.position},
+                       {"oracle",
+                        {{"id", tokens.oracle_token},
+                         {"piece", tokens.oracle_piece},
+                         {"gap_ulp", tokens.oracle_gap_ulp}}},
+                       {"candidate",
+                        {{"id", tokens.candidate_token},
+                         {"piece", tokens.candidate_piece},
+                         {"gap_ulp", tokens.candidate_gap_ulp}}}};
   }
   return object;
 }

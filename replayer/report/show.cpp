@@ -1,6 +1,7 @@
 #include "replayer/report/show.h"
 
 #include <bit>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "replayer/report/format.h"
@@ -16,6 +17,13 @@ constexpr std::size_t kHashDigits = 8;  // of a hash, in text
 
 std::string dump(const json& object) {
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// The shortest digits that give the same double back; JSON has no NaN and no infinity.
+std::string double_text(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return json(value).dump();
 }
 
 // One argument or result: text such as `%12:bfloat16 [1, 96, 128]`, and moves `node` past it.
@@ -35,7 +43,7 @@ std::string node_text(const Dictionary& dictionary, const std::vector<Node>& nod
       return std::to_string(at.value);
     case NodeKind::kDouble:
     case NodeKind::kWrappedDouble:
-      return json(std::bit_cast<double>(at.value)).dump();
+      return double_text(std::bit_cast<double>(at.value));
     case NodeKind::kBool:
     case NodeKind::kWrappedBool:
       return at.value != 0 ? "True" : "False";
@@ -124,15 +132,16 @@ json call_json(const Dictionary& dictionary, const ProgramChunk& chunk, const Ca
 
 void call_line(const Dictionary& dictionary, const ProgramChunk& chunk, const Call& call,
                std::uint64_t number, std::ostream& out) {
-  out << number << "  " << call.step << "  " << dictionary.scope(call.scope) << "  "
-      << dictionary.describe_op(call.op) << '('
-      << joined(node_texts(dictionary, chunk.nodes, call.first_node, call.first_result)) << ") -> "
-      << joined(node_texts(dictionary, chunk.nodes, call.first_result, call.end_node));
+  out << number << "  " << call.step << "  " << printable(dictionary.scope(call.scope)) << "  "
+      << printable(dictionary.describe_op(call.op) + "(" +
+                   joined(node_texts(dictionary, chunk.nodes, call.first_node, call.first_result)) +
+                   ") -> " +
+                   joined(node_texts(dictionary, chunk.nodes, call.first_result, call.end_node)));
   for (std::size_t w = 0; w < call.writes; ++w) {
     const Write& write = chunk.writes[call.first_write + w];
-    out << "  " << ((write.flags & kWriteHashed) != 0
-                        ? "#" + to_hex(write.hash).substr(0, kHashDigits)
-                        : "undefined");
+    out << "  "
+        << ((write.flags & kWriteHashed) != 0 ? "#" + to_hex(write.hash).substr(0, kHashDigits)
+                                              : "undefined");
   }
   if ((call.flags & kCallNotExecutable) != 0) out << "  not re-executable";
   if ((call.flags & kCallFailed) != 0) out << "  threw";
@@ -161,11 +170,14 @@ Status show_parameters(const TraceReader& trace, bool as_json, std::ostream& out
   const auto parameters = trace.parameters();
   if (!parameters.ok()) return parameters.status();
   ProgramReader program(trace);
-  if (!parameters->empty()) {
-    if (const auto first = program.next(); !first.ok()) return first.status();
-  }
   const Dictionary& dictionary = program.dictionary();
   for (const Parameter& parameter : *parameters) {
+    // Most are defined by the first chunk; a lazily made buffer may come later.
+    while (parameter.tensor >= dictionary.tensors()) {
+      const auto more = program.next();
+      if (!more.ok()) return more.status();
+      if (!*more) break;
+    }
     if (parameter.tensor >= dictionary.tensors()) {
       return {Code::kCorrupt, trace.name() + ": parameter of an undefined tensor"};
     }
@@ -180,7 +192,7 @@ Status show_parameters(const TraceReader& trace, bool as_json, std::ostream& out
                    {"sources", parameter.sources}})
           << '\n';
     } else {
-      out << padded(parameter.name, 56) << "  "
+      out << padded(printable(parameter.name), 56) << "  "
           << padded(dictionary.describe_tensor(parameter.tensor), 24) << "  "
           << to_hex(parameter.hash).substr(0, kHashDigits) << "  " << recipe << '\n';
     }
@@ -189,9 +201,9 @@ Status show_parameters(const TraceReader& trace, bool as_json, std::ostream& out
 }
 
 json step_json(const Step& step) {
-  return {{"step", step.step},         {"chosen", step.chosen},
-          {"top_ids", step.top_ids},   {"top_logits", step.top_logits},
-          {"gap_ulp", step.gap_ulp},   {"logprob", step.logprob}};
+  return {{"step", step.step},       {"chosen", step.chosen},
+          {"top_ids", step.top_ids}, {"top_logits", step.top_logits},
+          {"gap_ulp", step.gap_ulp}, {"logprob", step.logprob}};
 }
 
 Status show_tokens(const TraceReader& trace, bool as_json, std::ostream& out) {
@@ -221,13 +233,13 @@ Status show_tokens(const TraceReader& trace, bool as_json, std::ostream& out) {
   for (const Request& request : text->requests) {
     out << "request " << request.id << ": " << request.prompt_ids.size() << " prompt + "
         << request.output_ids.size() << " new tokens\n";
-    if (!request.prompt.empty()) out << "  prompt " << dump(request.prompt) << '\n';
+    if (!request.prompt.empty()) out << "  prompt " << printable(dump(request.prompt)) << '\n';
   }
   for (std::size_t i = 0; i < text->steps.size(); ++i) {
     const Step& step = text->steps[i];
     std::string piece;
     if (!text->requests.empty() && i < text->requests.front().output_pieces.size()) {
-      piece = dump(text->requests.front().output_pieces[i]);
+      piece = printable(dump(text->requests.front().output_pieces[i]));
     }
     out << "step " << step.step << "  id " << step.chosen << ' ' << piece << "  gap "
         << step.gap_ulp << " ulp  logprob " << step.logprob << '\n';
@@ -265,14 +277,14 @@ Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
   }
   for (const auto& [key, value] : object.items()) {
     if (!value.is_object()) {
-      out << padded(key, 12) << (value.is_string() ? value.get<std::string>() : dump(value))
-          << '\n';
+      out << padded(key, 12)
+          << printable(value.is_string() ? value.get<std::string>() : dump(value)) << '\n';
       continue;
     }
     for (const auto& [name, inner] : value.items()) {
       const json& shown = inner.is_object() ? inner["value"] : inner;
-      out << padded(key, 12) << padded(name, 26)
-          << (shown.is_string() ? shown.get<std::string>() : dump(shown)) << '\n';
+      out << padded(key, 12) << padded(printable(name), 26)
+          << printable(shown.is_string() ? shown.get<std::string>() : dump(shown)) << '\n';
     }
   }
   return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 #include <vector>
 
 #include "replayer/report/format.h"
@@ -10,13 +11,20 @@ namespace goldentrace {
 namespace {
 
 constexpr std::size_t kMaxDetails = 5;
+constexpr std::size_t kMinPath = 24;  // columns
+constexpr std::size_t kMaxEnvironment = 5;
+constexpr std::size_t kMaxFindings = 8;
 
 class Lines {
  public:
-  void add(const std::string& line) { text_ += clipped(line) + '\n'; }
+  void add(const std::string& line) { text_ += clipped(printable(line)) + '\n'; }
   // "  label      text", as every row under the headline begins.
   void row(const std::string& label, const std::string& text) {
     add("  " + padded(label, 10) + " " + text);
+  }
+  // A row of a finding.
+  void finding(const std::string& label, const std::string& text) {
+    add("     " + padded(label, 10) + " " + text);
   }
   void detail(const std::string& text) { add("             " + text); }
   std::string take() { return std::move(text_); }
@@ -39,8 +47,9 @@ const char* status_word(RungStatus status) {
   return "--  ";
 }
 
-void add_rung(Lines& lines, const char* label, const Rung& rung) {
+void add_rung(Lines& lines, const char* label, const Rung& rung, bool with_details = true) {
   lines.row(label, std::string(status_word(rung.status)) + " " + rung.text);
+  if (!with_details) return;
   const std::size_t shown = std::min(rung.details.size(), kMaxDetails);
   for (std::size_t i = 0; i < shown; ++i) lines.detail(rung.details[i]);
   if (shown < rung.details.size()) {
@@ -55,7 +64,7 @@ std::string number(double value) {
 }
 
 std::string token_name(const std::string& piece, std::int64_t id) {
-  return piece.empty() ? "id " + std::to_string(id) : "'" + piece + "'";
+  return piece.empty() ? "id " + std::to_string(id) : quoted_piece(piece);
 }
 
 std::string scope_name(const std::string& scope) {
@@ -68,8 +77,8 @@ std::string measured(const CallDifference& difference) {
   std::string text =
       prefix + percent(difference.distance) + " away (band " + percent(difference.band);
   if (difference.pooled_steps > 1) {
-    text += "; " + percent(difference.pooled) + " over " +
-            std::to_string(difference.pooled_steps) + " steps";
+    text += "; " + percent(difference.pooled) + " over " + std::to_string(difference.pooled_steps) +
+            " steps";
   }
   return text + ")";
 }
@@ -78,19 +87,23 @@ void add_tokens(Lines& lines, const TokensReport& tokens) {
   std::string text = tokens.rung.text;
   if (tokens.first_step) {
     text = "first at step " + std::to_string(*tokens.first_step) + " (position " +
-           std::to_string(tokens.position) + "): " +
-           token_name(tokens.candidate_piece, tokens.candidate_token) + " for " +
+           std::to_string(tokens.position) +
+           "): " + token_name(tokens.candidate_piece, tokens.candidate_token) + " for " +
            token_name(tokens.oracle_piece, tokens.oracle_token);
   } else if (tokens.compared > 0) {
-    text = std::to_string(tokens.compared) + " of " + std::to_string(tokens.compared) +
+    text = std::to_string(tokens.compared) + " of " +
+           std::to_string(std::max(tokens.oracle_steps, tokens.candidate_steps)) +
+           (tokens.oracle_steps == tokens.candidate_steps  ? ""
+            : tokens.oracle_steps < tokens.candidate_steps ? ", the oracle ran no more"
+                                                           : ", the candidate ran no more") +
            "; smallest gap " + number(tokens.smallest_gap_ulp) + " ulp (step " +
            std::to_string(tokens.smallest_gap_step) + ")";
   }
   lines.row("tokens", std::string(status_word(tokens.rung.status)) + " " + text);
   if (tokens.first_step) {
-    lines.detail("top-2 gap there: oracle " + number(tokens.oracle_gap_ulp) +
-                 " ulp, candidate " + number(tokens.candidate_gap_ulp) + " ulp; " +
-                 std::to_string(tokens.compared) + " tokens before are equal");
+    lines.detail("top-2 gap there: oracle " + number(tokens.oracle_gap_ulp) + " ulp, candidate " +
+                 number(tokens.candidate_gap_ulp) + " ulp; " + std::to_string(tokens.compared) +
+                 " equal before");
   }
 }
 
@@ -98,9 +111,17 @@ void add_ops(Lines& lines, const ReplayReport& report) {
   const OpsReport& ops = report.ops;
   add_rung(lines, "ops", report.ops_rung);
   if (ops.differing_calls > 0) {
-    std::string text = grouped(ops.differing_calls) + " calls are not bit-identical";
-    if (ops.in_band > 0) text += ", " + grouped(ops.in_band) + " outputs in band by values";
-    if (ops.not_refuted > 0) text += ", " + grouped(ops.not_refuted) + " in band as far as stats tell";
+    std::string text = grouped(ops.differing_calls) + " calls";
+    const char* separator = ": ";
+    const auto count = [&](std::uint64_t number, const char* what) {
+      if (number == 0) return;
+      text += separator + grouped(number) + what;
+      separator = ", ";
+    };
+    count(ops.hash_only, " not judged (hash only)");
+    count(ops.in_band, " in band by values");
+    count(ops.not_refuted, " in band as far as stats tell");
+    count(ops.not_judged - ops.hash_only, " too small to judge");
     lines.row("  differ", text);
   }
   if (ops.worst_in_band) {
@@ -108,13 +129,13 @@ void add_ops(Lines& lines, const ReplayReport& report) {
                              scope_name(ops.worst_in_band->scope) + ", " + ops.worst_in_band->op);
   }
   if (ops.decisions > 0) {
-    std::string text = grouped(ops.decisions) + " compared, " + grouped(ops.decisions_differing) +
-                       " differ";
+    std::string text =
+        grouped(ops.decisions) + " compared, " + grouped(ops.decisions_differing) + " differ";
     if (ops.first_decision) {
-      text += ", the first in " + scope_name(ops.first_decision->scope) + ", " +
-              ops.first_decision->op;
+      text +=
+          ", the first in " + scope_name(ops.first_decision->scope) + ", " + ops.first_decision->op;
     }
-    lines.row("  decisions", text);
+    lines.row("  decision", text);
   }
 }
 
@@ -127,51 +148,94 @@ std::string list_ops(const std::vector<Unmatched>& calls) {
   return text;
 }
 
+std::string where(const CallDifference& call) {
+  std::string text = "step " + std::to_string(call.step) +
+                     (call.step == 0 ? " (prefill)" : " (decode)") + ", call " +
+                     std::to_string(call.oracle_call);
+  if (call.candidate_call != call.oracle_call) {
+    text += ", the candidate's " + std::to_string(call.candidate_call);
+  }
+  return call.tensor.empty() ? text : text + ", " + call.tensor;
+}
+
+void add_constant_finding(Lines& lines, const OpsReport& ops) {
+  const ConstantDifference& first = *ops.first_constant;
+  lines.add("1  " + scope_name(first.call.scope) + ", " + first.call.op +
+            "      first call with another constant");
+  lines.finding("where", where(first.call));
+  lines.finding("constant", "oracle " + number(first.oracle) + ", candidate " +
+                                number(first.candidate) + "; in " +
+                                grouped(ops.constants_differing) + " calls of all steps");
+  if (ops.out_of_band > 0) {
+    lines.finding("after", grouped(ops.out_of_band) + " later outputs out of band, the first in " +
+                               scope_name(ops.first->scope));
+  }
+}
+
 void add_finding(Lines& lines, const OpsReport& ops) {
   const CallDifference& first = *ops.first;
   lines.add("1  " + scope_name(first.scope) + ", " + first.op + "      first call out of band");
-  lines.row("   where", "step " + std::to_string(first.step) +
-                            (first.step == 0 ? " (prefill)" : " (decode)") + ", oracle's call " +
-                            std::to_string(first.oracle_call) + ", candidate's " +
-                            std::to_string(first.candidate_call) + ", " + first.tensor);
-  lines.row("   error", measured(first) + (first.evidence == Evidence::kValues
-                                               ? ", by all elements"
-                                               : first.evidence == Evidence::kStats
-                                                     ? ", by norm, sum and extremes"
-                                                     : ""));
-  std::string before = grouped(ops.compared_before_first) + " outputs fine before it, " +
-                       grouped(ops.identical_before_first) + " of them identical";
+  lines.finding("where", where(first));
+  const char* by = first.evidence == Evidence::kValues  ? ", by all elements"
+                   : first.evidence == Evidence::kStats ? ", by norm, sum and extremes"
+                                                        : "";
+  lines.finding("error", measured(first) + by);
+  std::string before = grouped(ops.compared_before_first) + " outputs fine, " +
+                       grouped(ops.identical_before_first) + " identical";
   if (ops.last_good) {
     before += "; the last: " + scope_name(ops.last_good->scope) + ", " + ops.last_good->op;
   }
-  lines.row("   before", before);
+  lines.finding("before", before);
   if (!ops.missing_near.empty()) {
-    lines.row("   structure", "the candidate lacks, in this module: " + list_ops(ops.missing_near));
+    lines.finding("lacks", list_ops(ops.missing_near) + ": the oracle calls it in this module");
   }
   if (!ops.extra_near.empty()) {
-    lines.row("   structure", "the candidate adds, in this module: " + list_ops(ops.extra_near));
+    lines.finding("adds", list_ops(ops.extra_near) + ": the oracle does not, in this module");
   }
   if (ops.out_of_band > 1) {
-    lines.row("   after", grouped(ops.out_of_band - 1) +
-                              " later outputs out of band: downstream of this one, or faults of "
-                              "their own");
+    lines.finding("after", grouped(ops.out_of_band - 1) +
+                               " later outputs out of band: downstream, or faults of their own");
+  }
+}
+
+// One row for what is out of band below a rung that differs: it may be that rung's doing.
+void add_consequence(Lines& lines, const OpsReport& ops) {
+  if (!ops.first) return;
+  lines.row("  first", "out of band: " + scope_name(ops.first->scope) + ", " + ops.first->op +
+                           ", " + where(*ops.first));
+}
+
+void add_sides(Lines& lines, const ReplayReport& report) {
+  const std::pair<const char*, const Side*> sides[] = {{"oracle", &report.oracle},
+                                                       {"candidate", &report.candidate}};
+  // Long paths lose their beginning, so that both descriptions can be read, one below the other.
+  std::size_t description = 0;
+  std::size_t path = 0;
+  for (const auto& [label, side] : sides) {
+    description = std::max(description, columns(printable(side->description)));
+    path = std::max(path, columns(printable(side->path)));
+  }
+  const std::size_t room = kReportWidth - std::min(kReportWidth - kMinPath - 15, description) - 15;
+  const std::size_t width = std::min(path, room);
+  for (const auto& [label, side] : sides) {
+    lines.row(label,
+              padded(clipped_left(printable(side->path), width), width) + "  " + side->description);
+  }
+  for (const auto& [label, side] : sides) {
+    if (side->losses > 0) {
+      lines.row("loss", std::string("the ") + label + "'s recording lost something " +
+                            grouped(side->losses) + " times (replay show tells what)");
+    }
   }
 }
 
 void add_coverage(Lines& lines, const OpsReport& ops) {
   if (ops.oracle_calls == 0) return;
-  std::string text = percent(static_cast<double>(ops.matched) /
-                             static_cast<double>(ops.oracle_calls)) +
-                     " of the oracle's " + grouped(ops.oracle_calls) + " calls aligned";
+  std::string text =
+      share(ops.matched, ops.oracle_calls) + " of " + grouped(ops.oracle_calls) + " calls aligned";
   if (ops.unmatched_oracle + ops.unmatched_candidate > 0) {
-    text += "; unmatched: " + grouped(ops.unmatched_oracle) + " of the oracle's, " +
-            grouped(ops.unmatched_candidate) + " of the candidate's";
-    const std::vector<Unmatched>& listed = ops.unmatched_oracle_first.empty()
-                                               ? ops.unmatched_candidate_first
-                                               : ops.unmatched_oracle_first;
-    if (!listed.empty()) {
-      text += " (" + scope_name(listed.front().scope) + ", " + listed.front().op + ", ..)";
-    }
+    text += "; only the oracle: " + grouped(ops.unmatched_oracle) +
+            ", only the candidate: " + grouped(ops.unmatched_candidate);
   }
   lines.row("coverage", text);
 }
@@ -179,7 +243,8 @@ void add_coverage(Lines& lines, const OpsReport& ops) {
 std::string not_seen(const ReplayReport& report) {
   std::string text;
   if (report.ops.outputs > 0) {
-    text = "positions > " + std::to_string(report.longest_position) + ", batch > 1, prefix cache, "
+    text = "positions > " + std::to_string(report.longest_position) +
+           ", batch > 1, prefix cache, "
            "image tokens";
     if (report.ops.worst_in_band && report.ops.worst_in_band->evidence == Evidence::kStats) {
       text += ", faults that keep norms and sums";
@@ -197,7 +262,7 @@ std::string next_command(const ReplayReport& report) {
       return "replay show " + report.candidate.path + " --calls   (call " +
              std::to_string(ops.first->candidate_call) + ")";
     }
-    return "record both with --rule 'scope=" + ops.first->scope + ":values' and replay again";
+    return "record both with --rule 'scope=" + ops.first->scope + ":values'; replay again";
   }
   if (exit_status(report.verdict) == 0) {
     return "replay verify " + report.oracle.path + " --weights MODEL_DIR";
@@ -212,22 +277,26 @@ std::string text_report(const ReplayReport& report) {
   const int status = exit_status(report.verdict);
   lines.add(at_both_ends((status == 0 ? "AGREE  " : "DIVERGE  ") + report.headline,
                          "exit " + std::to_string(status)));
-  const std::size_t width = std::max(report.oracle.path.size(), report.candidate.path.size());
-  lines.row("oracle", padded(report.oracle.path, width) + "  " + report.oracle.description);
-  lines.row("candidate", padded(report.candidate.path, width) + "  " + report.candidate.description);
-  for (const Side* side : {&report.oracle, &report.candidate}) {
-    if (side->losses > 0) {
-      lines.row("loss", side->path + ": " + grouped(side->losses) +
-                            " losses while recording (replay show has them)");
-    }
+  add_sides(lines, report);
+  // Nobody is blamed below the first rung that differs: only that one is shown with its details.
+  const std::pair<const char*, const Rung*> rungs[] = {{"inputs", &report.inputs},
+                                                       {"weights", &report.weights},
+                                                       {"config", &report.config},
+                                                       {"sampling", &report.sampling}};
+  bool blamed = false;
+  for (const auto& [label, rung] : rungs) {
+    add_rung(lines, label, *rung, !blamed);
+    blamed |= rung->status == RungStatus::kDiff;
   }
-  add_rung(lines, "inputs", report.inputs);
-  add_rung(lines, "weights", report.weights);
-  add_rung(lines, "config", report.config);
-  add_rung(lines, "sampling", report.sampling);
   add_tokens(lines, report.tokens);
   add_ops(lines, report);
-  if (report.ops.first) add_finding(lines, report.ops);
+  if (blamed) {
+    add_consequence(lines, report.ops);
+  } else if (constant_comes_first(report.ops)) {
+    add_constant_finding(lines, report.ops);
+  } else if (report.ops.first) {
+    add_finding(lines, report.ops);
+  }
   add_coverage(lines, report.ops);
   lines.row("not seen", not_seen(report));
   lines.row("next", next_command(report));
@@ -265,8 +334,13 @@ std::string text_report(const VerifyReport& report) {
                          " holes), " + grouped(report.random) +
                          " random outputs taken from the trace; " + grouped(report.undefined) +
                          " undefined");
-  for (const std::string& difference : report.environment) lines.row("elsewhere", difference);
-  const std::size_t shown = std::min<std::size_t>(report.findings.size(), 8);
+  const std::size_t differences = std::min(report.environment.size(), kMaxEnvironment);
+  for (std::size_t i = 0; i < differences; ++i) lines.row("elsewhere", report.environment[i]);
+  if (differences < report.environment.size()) {
+    lines.row("elsewhere", "and " + grouped(report.environment.size() - differences) +
+                               " more (--json has them)");
+  }
+  const std::size_t shown = std::min(report.findings.size(), kMaxFindings);
   for (std::size_t i = 0; i < shown; ++i) {
     const VerifyFinding& finding = report.findings[i];
     lines.row(i == 0 ? "first" : "", "call " + std::to_string(finding.call) + "  " +

@@ -1,6 +1,7 @@
 #include "replayer/verdict/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -13,15 +14,18 @@ namespace goldentrace {
 namespace {
 
 constexpr std::size_t kMaxListed = 20;
+constexpr double kSameNumber = 1e-6;
 
-// One output of one call of the model's code, over all decode steps; a prefill is a pool of its own.
+// One output of one call of the model's code, over all decode steps; a prefill is a pool of its
+// own.
 struct Pool {
   double band = 0;
   PooledDistance distance;
   std::uint32_t steps = 0;
   std::uint64_t by_values = 0;  // outputs
   std::uint64_t by_stats = 0;
-  std::uint64_t beyond = 0;  // outputs whose own distance is over the band
+  std::uint64_t beyond_by_values = 0;  // of those, outputs whose own distance is over the band
+  std::uint64_t beyond_by_stats = 0;
   std::optional<CallDifference> first_beyond;
   std::optional<CallDifference> worst;
 };
@@ -37,18 +41,17 @@ class OpsComparison {
         run_band_(std::max(run_band(oracle.header()), run_band(candidate.header()))) {}
 
   Result<OpsReport> run(std::uint32_t last_step) {
-    GOLDENTRACE_RETURN_IF_ERROR(
-        walk(last_step, [&](const StepCalls& want, const StepCalls& got) {
-          return compare_step(want, got);
-        }));
+    GOLDENTRACE_RETURN_IF_ERROR(walk(last_step, [&](const StepCalls& want, const StepCalls& got) {
+      return compare_step(want, got);
+    }));
     judge_pools();
     if (report_.first) {
       // Now that it is known which call is first, what lay before it is counted.
-      GOLDENTRACE_RETURN_IF_ERROR(walk(report_.first->step, [&](const StepCalls& want,
-                                                                const StepCalls& got) {
-        look_before_first(want, got);
-        return Status();
-      }));
+      GOLDENTRACE_RETURN_IF_ERROR(
+          walk(report_.first->step, [&](const StepCalls& want, const StepCalls& got) {
+            look_before_first(want, got);
+            return Status();
+          }));
     }
     return std::move(report_);
   }
@@ -61,18 +64,23 @@ class OpsComparison {
     StepReader candidate_reader(candidate_, names_);
     StepCalls want;
     StepCalls got;
+    StepCalls no_calls;
     bool candidate_has = true;
+    bool started = false;
     while (true) {
       const auto more = oracle_reader.next(want);
       if (!more.ok()) return more.status();
       if (!*more || want.step > last_step) return {};
-      if (candidate_has) {
+      // A step that only one side ran must not put the later ones out of step.
+      while (candidate_has && (!started || got.step < want.step)) {
+        started = true;
         const auto other = candidate_reader.next(got);
         if (!other.ok()) return other.status();
         candidate_has = *other;
       }
-      if (!candidate_has || got.step != want.step) got = {want.step, {}};
-      GOLDENTRACE_RETURN_IF_ERROR(visit(want, got));
+      const bool both = candidate_has && got.step == want.step;
+      no_calls.step = want.step;
+      GOLDENTRACE_RETURN_IF_ERROR(visit(want, both ? got : no_calls));
     }
   }
 
@@ -98,6 +106,7 @@ class OpsComparison {
 
   Status compare_call(const StepCall& oracle, const StepCall& candidate) {
     const std::uint32_t ordinal = ordinals_[{oracle.scope, oracle.op}];
+    compare_constants(oracle, candidate);
     bool differs = false;
     for (std::size_t i = 0; i < oracle.outputs.size(); ++i) {
       const Output& want = oracle.outputs[i];
@@ -122,6 +131,24 @@ class OpsComparison {
     }
     if (differs) ++report_.differing_calls;
     return {};
+  }
+
+  void compare_constants(const StepCall& oracle, const StepCall& candidate) {
+    if (oracle.constants.size() != candidate.constants.size()) return;
+    for (std::size_t i = 0; i < oracle.constants.size(); ++i) {
+      const double want = oracle.constants[i];
+      const double got = candidate.constants[i];
+      // The same number written in float32 is the same number.
+      if (want == got || std::fabs(got - want) <= kSameNumber * std::fabs(want)) continue;
+      if (std::isnan(want) && std::isnan(got)) continue;
+      ++report_.constants_differing;
+      if (!report_.first_constant) {
+        ConstantDifference difference{{}, want, got};
+        difference.call = describe(oracle, candidate);
+        report_.first_constant = std::move(difference);
+      }
+      return;
+    }
   }
 
   // Measures one differing output, as well as the evidence allows, and adds it to its pool.
@@ -152,6 +179,7 @@ class OpsComparison {
       distance = distance_from_stats(want.stats, got.stats);
     } else {
       ++report_.not_judged;
+      ++report_.hash_only;
       return {};
     }
     difference.distance = distance.relative();
@@ -165,9 +193,11 @@ class OpsComparison {
     pool.band = difference.band;
     pool.distance.add(distance, elements);
     ++pool.steps;
-    ++(difference.evidence == Evidence::kStats ? pool.by_stats : pool.by_values);
-    if (distance.non_finite || difference.distance > difference.band) {
-      ++pool.beyond;
+    const bool stats = difference.evidence == Evidence::kStats;
+    ++(stats ? pool.by_stats : pool.by_values);
+    // Not in band, rather than over it: stats that are not numbers are no agreement.
+    if (distance.non_finite || !(difference.distance <= difference.band)) {
+      ++(stats ? pool.beyond_by_stats : pool.beyond_by_values);
       if (!pool.first_beyond) pool.first_beyond = difference;
     }
     if (!pool.worst || difference.distance > pool.worst->distance) pool.worst = difference;
@@ -195,10 +225,13 @@ class OpsComparison {
         }
         continue;
       }
-      report_.out_of_band += pool.beyond;
-      report_.in_band += pool.by_values - std::min(pool.by_values, pool.beyond);
-      if (!report_.first || pool.first_beyond->oracle_call < report_.first->oracle_call) {
-        report_.first = pooled(*pool.first_beyond);
+      report_.out_of_band += pool.beyond_by_values + pool.beyond_by_stats;
+      report_.in_band += pool.by_values - pool.beyond_by_values;
+      report_.not_refuted += pool.by_stats - pool.beyond_by_stats;
+      // Rounding alone can put a pool over the band with no output over it.
+      const CallDifference& first = pool.first_beyond ? *pool.first_beyond : *pool.worst;
+      if (!report_.first || first.oracle_call < report_.first->oracle_call) {
+        report_.first = pooled(first);
       }
     }
   }
@@ -227,13 +260,18 @@ class OpsComparison {
 
   CallDifference describe(const StepCall& oracle, const StepCall& candidate,
                           const Output& output) const {
+    CallDifference difference = describe(oracle, candidate);
+    difference.tensor = names_.text(output.shape);
+    return difference;
+  }
+
+  CallDifference describe(const StepCall& oracle, const StepCall& candidate) const {
     CallDifference difference;
     difference.oracle_call = oracle.number;
     difference.candidate_call = candidate.number;
     difference.step = step_;
     difference.scope = names_.text(oracle.scope);
     difference.op = names_.text(oracle.op);
-    difference.tensor = names_.text(output.shape);
     return difference;
   }
 

@@ -13,13 +13,20 @@ namespace {
 using nlohmann::json;
 
 constexpr std::array<const char*, 6> kNotTheModel = {
-    "_name_or_path",        "transformers_version",     "_attn_implementation",
-    "attn_implementation",  "_experts_implementation", "dtype"};
+    "_name_or_path",       "transformers_version",    "_attn_implementation",
+    "attn_implementation", "_experts_implementation", "dtype"};
 
 std::string quoted(const std::string& text) {
   constexpr std::size_t kMost = 40;
   const std::string shown = text.size() <= kMost ? text : text.substr(0, kMost) + "..";
   return json(shown).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+// Deeper levels than any config has are dropped: `flatten` must not run out of stack.
+json parse_config(const std::string& text) {
+  constexpr int kMaxDepth = 64;
+  const auto keep = [](int depth, json::parse_event_t, json&) { return depth <= kMaxDepth; };
+  return json::parse(text, keep, /*allow_exceptions=*/false);
 }
 
 // Leaves of a config as "rope_parameters.rope_theta" -> "10000000.0".
@@ -50,7 +57,7 @@ std::string piece(const std::vector<std::string>& pieces, std::size_t i) {
 }  // namespace
 
 std::string model_type(const std::string& config_json) {
-  const json config = json::parse(config_json, nullptr, /*allow_exceptions=*/false);
+  const json config = parse_config(config_json);
   const auto found = config.is_object() ? config.find("model_type") : config.end();
   return found != config.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
@@ -129,8 +136,8 @@ Rung compare_weights(const std::vector<Parameter>& oracle,
 
 Rung compare_config(const std::string& oracle_json, const std::string& candidate_json) {
   Rung rung;
-  const json oracle = json::parse(oracle_json, nullptr, false);
-  const json candidate = json::parse(candidate_json, nullptr, false);
+  const json oracle = parse_config(oracle_json);
+  const json candidate = parse_config(candidate_json);
   if (!oracle.is_object() || !candidate.is_object()) {
     rung.text = "no model config in the evidence";
     return rung;
@@ -152,10 +159,9 @@ Rung compare_config(const std::string& oracle_json, const std::string& candidate
     }
   }
   rung.status = rung.details.empty() ? RungStatus::kOk : RungStatus::kDiff;
-  rung.text = rung.details.empty()
-                  ? std::to_string(keys.size()) + " fields"
-                  : std::to_string(rung.details.size()) + " of " + std::to_string(keys.size()) +
-                        " fields differ";
+  rung.text = rung.details.empty() ? std::to_string(keys.size()) + " fields"
+                                   : std::to_string(rung.details.size()) + " of " +
+                                         std::to_string(keys.size()) + " fields differ";
   return rung;
 }
 
@@ -191,7 +197,9 @@ Rung compare_sampling(const Text& oracle, const Text& candidate) {
 
 TokensReport compare_tokens(const Text& oracle, const Text& candidate, double logits_band) {
   TokensReport report;
-  const std::size_t count = std::min(oracle.steps.size(), candidate.steps.size());
+  report.oracle_steps = oracle.steps.size();
+  report.candidate_steps = candidate.steps.size();
+  const std::size_t count = std::min(report.oracle_steps, report.candidate_steps);
   if (count == 0) {
     report.rung.text = "no steps in the evidence";
     return report;
@@ -209,7 +217,8 @@ TokensReport compare_tokens(const Text& oracle, const Text& candidate, double lo
     }
     report.first_step = want.step;
     const Row* last = want.rows.empty() ? nullptr : &want.rows.back();
-    report.position = last == nullptr ? -1 : last->position + static_cast<std::int64_t>(last->count);
+    report.position =
+        last == nullptr ? -1 : last->position + static_cast<std::int64_t>(last->count);
     report.oracle_token = want.chosen;
     report.candidate_token = got.chosen;
     report.oracle_gap_ulp = want.gap_ulp;
@@ -228,7 +237,7 @@ TokensReport compare_tokens(const Text& oracle, const Text& candidate, double lo
             static_cast<double>(
                 want.top_logits[static_cast<std::size_t>(other - want.top_ids.begin())]);
     }
-    const bool tie = !want.top_logits.empty() &&
+    const bool tie = std::isfinite(gap) &&  // an infinite logit is no tie
                      gap <= logits_band * std::fabs(static_cast<double>(want.top_logits.front()));
     report.rung.status = tie ? RungStatus::kTie : RungStatus::kDiff;
     return report;

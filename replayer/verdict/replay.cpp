@@ -34,11 +34,19 @@ void decide_ops(ReplayReport& report) {
   report.ops_rung.text = grouped(ops.outputs) + " outputs compared (" + std::to_string(ops.steps) +
                          (ops.steps == 1 ? " step), " : " steps), ") + grouped(ops.identical) +
                          " identical, " + grouped(ops.out_of_band) + " out of band";
+  const bool constants = ops.constants_differing > 0;
+  if (constants) {
+    report.ops_rung.text += ", " + grouped(ops.constants_differing) + " with other constants";
+  }
   if (ops.outputs == 0) {
     report.ops_rung.status = RungStatus::kNotCompared;
   } else {
-    report.ops_rung.status = ops.out_of_band > 0 ? RungStatus::kDiff : RungStatus::kOk;
+    report.ops_rung.status = ops.out_of_band > 0 || constants ? RungStatus::kDiff : RungStatus::kOk;
   }
+}
+
+std::string module_name(const std::string& scope) {
+  return scope.empty() ? "the code outside every module" : scope;
 }
 
 // The first rung that differs names the verdict; nobody is blamed below it.
@@ -57,10 +65,13 @@ void decide(ReplayReport& report) {
   } else if (differs(report.sampling)) {
     report.verdict = Verdict::kSampling;
     report.headline = "sampling: the tokens were chosen by other rules";
+  } else if (constant_comes_first(ops)) {
+    report.verdict = Verdict::kStructure;
+    report.headline = "structure: " + module_name(ops.first_constant->call.scope) +
+                      " works with another constant";
   } else if (ops.first) {
     report.verdict = Verdict::kOps;
-    const std::string scope = ops.first->scope.empty() ? "outside every module" : ops.first->scope;
-    report.headline = "kernel: " + scope + " computes something else";
+    report.headline = "kernel: " + module_name(ops.first->scope) + " computes something else";
   } else if (ops.matched == 0 && ops.oracle_calls > 0) {
     report.verdict = Verdict::kStructure;
     report.headline = "structure: no call of one program is found in the other";
@@ -71,13 +82,18 @@ void decide(ReplayReport& report) {
     report.verdict = Verdict::kTie;
     report.headline = "up to step " + std::to_string(*report.tokens.first_step) +
                       ", where the texts part at a tie: either token is right";
-  } else if (ops.identical == ops.outputs && ops.unmatched_oracle == 0 &&
-             ops.unmatched_candidate == 0) {
-    report.verdict = Verdict::kIdentical;
-    report.headline = "bit-identical, greedy tokens identical";
   } else {
-    report.verdict = Verdict::kInBand;
-    report.headline = "in band, greedy tokens identical";
+    const bool identical = ops.outputs > 0 && ops.identical == ops.outputs &&
+                           ops.unmatched_oracle == 0 && ops.unmatched_candidate == 0;
+    report.verdict = identical ? Verdict::kIdentical : Verdict::kInBand;
+    // Nothing is claimed of what was not compared.
+    const std::string how = identical          ? "bit-identical"
+                            : ops.outputs == 0 ? "no call compared"
+                            : ops.hash_only > 0
+                                ? grouped(ops.hash_only) + " outputs differ, not judged (hash only)"
+                                : "in band";
+    report.headline =
+        how + (report.tokens.compared > 0 ? ", greedy tokens identical" : ", tokens not compared");
   }
 }
 
@@ -92,6 +108,11 @@ int exit_status(Verdict verdict) {
     default:
       return 1;
   }
+}
+
+bool constant_comes_first(const OpsReport& ops) {
+  return ops.first_constant &&
+         (!ops.first || ops.first_constant->call.oracle_call <= ops.first->oracle_call);
 }
 
 const char* verdict_name(Verdict verdict) {
@@ -144,10 +165,12 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
 
   const Header& want = (*oracle)->header();
   const Header& got = (*candidate)->header();
-  if (model_type(want.model_config) != model_type(got.model_config)) {
-    return Status(Code::kInvalidArgument,
-                  options.candidate + ": not comparable: a '" + model_type(got.model_config) +
-                      "' model against the oracle's '" + model_type(want.model_config) + "'");
+  const std::string want_type = model_type(want.model_config);
+  const std::string got_type = model_type(got.model_config);
+  // A trace that does not say is compared by what it holds.
+  if (!want_type.empty() && !got_type.empty() && want_type != got_type) {
+    return Status(Code::kInvalidArgument, options.candidate + ": not comparable: a '" + got_type +
+                                              "' model against the oracle's '" + want_type + "'");
   }
   const auto oracle_text = (*oracle)->text();
   if (!oracle_text.ok()) return oracle_text.status();
@@ -173,18 +196,26 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
   }
   // Other inputs make every later number another: nothing below is compared then.
   if (report.inputs.status != RungStatus::kDiff) {
-    report.tokens = compare_tokens(*oracle_text, *candidate_text,
-                                   std::max(run_band(want), run_band(got)));
+    report.tokens =
+        compare_tokens(*oracle_text, *candidate_text, std::max(run_band(want), run_band(got)));
     auto ops = compare_ops(**oracle, **candidate, report.tokens.first_step.value_or(0xffffffff));
     if (!ops.ok()) return ops.status();
     report.ops = std::move(*ops);
     decide_ops(report);
     // A tie is a tie only between two sound runs.
-    if (report.ops.first && report.tokens.rung.status == RungStatus::kTie) {
+    if ((report.ops.first || report.ops.first_constant) &&
+        report.tokens.rung.status == RungStatus::kTie) {
       report.tokens.rung.status = RungStatus::kDiff;
     }
   }
   decide(report);
+  if (exit_status(report.verdict) == 0 && report.ops.outputs == 0 && report.tokens.compared == 0 &&
+      !report.tokens.first_step) {
+    return Status(Code::kInvalidArgument,
+                  options.candidate +
+                      ": nothing to compare: no output hash and no step on both "
+                      "sides");
+  }
   return report;
 }
 

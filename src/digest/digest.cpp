@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -58,91 +59,163 @@ class TreeHash {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "leaves are hashed as they lie in memory");
 
-template <typename T>
-double to_double(const std::byte* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return static_cast<double>(value);
-}
-struct BFloat16 {};
-struct Float16 {};
-template <>
-double to_double<BFloat16>(const std::byte* at) {
-  std::uint16_t bits;
-  std::memcpy(&bits, at, sizeof(bits));
-  return bfloat16_to_float(bits);
-}
-template <>
-double to_double<Float16>(const std::byte* at) {
-  std::uint16_t bits;
-  std::memcpy(&bits, at, sizeof(bits));
-  return float16_to_float(bits);
+// The elements of dense arrays as doubles, for the compiler to unroll.
+template <DType dtype>
+constexpr std::size_t sizeof_real() {
+  return dtype == DType::kFloat64 ? 8 : dtype == DType::kFloat32 ? 4 : 2;
 }
 
-// One superblock: 64 lanes summed in fp64 without fused multiply-add, then lane 0 to 63 in order.
 template <typename T>
-void add_superblock(const std::byte* data, std::size_t size, std::size_t count, Stats& stats) {
+[[gnu::always_inline]] inline T load(const std::byte* data, std::size_t i) {
+  T value;
+  std::memcpy(&value, data + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <DType dtype>
+[[gnu::always_inline]] inline double load_real_inline(const std::byte* data, std::size_t i) {
+  if constexpr (dtype == DType::kBFloat16) {
+    return std::bit_cast<float>(std::uint32_t{load<std::uint16_t>(data, i)} << 16);
+  } else if constexpr (dtype == DType::kFloat16) {
+    return float16_to_float(load<std::uint16_t>(data, i));
+  } else if constexpr (dtype == DType::kFloat32) {
+    return load<float>(data, i);
+  } else {
+    return load<double>(data, i);
+  }
+}
+
+// ---- stats --------------------------------------------------------------------------------------
+
+// One superblock's sums by lane. No fused multiply-add (the build forbids contraction), so that every
+// instruction set gives the same answer.
+struct Lanes {
+  alignas(64) std::array<double, kStatsLanes> sum{};
+  alignas(64) std::array<double, kStatsLanes> squares{};
+  alignas(64) std::array<double, kStatsLanes> min;
+  alignas(64) std::array<double, kStatsLanes> max;
+  alignas(64) std::array<double, kStatsLanes> zero{};
+  alignas(64) std::array<double, kStatsLanes> ordinary{};
+
+  Lanes() {
+    min.fill(INFINITY);
+    max.fill(-INFINITY);
+  }
+};
+
+// Elements [0, count), count <= kStatsLanes, of one row. What is not ordinary adds 0, which changes
+// no sum: sums begin at +0.
+template <DType dtype>
+[[gnu::always_inline]] inline void add_row(const std::byte* data, std::size_t count, Lanes& lanes) {
+  alignas(64) std::array<double, kStatsLanes> row;
+  for (std::size_t i = 0; i < count; ++i) row[i] = load_real_inline<dtype>(data, i);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = row[i];
+    const bool ordinary = std::fabs(x) < kSentinel;  // false for NaN
+    const double value = ordinary ? x : 0.0;
+    lanes.sum[i] += value;
+    lanes.squares[i] += value * value;
+    lanes.min[i] = ordinary && x < lanes.min[i] ? x : lanes.min[i];
+    lanes.max[i] = ordinary && x > lanes.max[i] ? x : lanes.max[i];
+    lanes.zero[i] += x == 0 ? 1.0 : 0.0;
+    lanes.ordinary[i] += ordinary ? 1.0 : 0.0;
+  }
+}
+
+template <DType dtype>
+[[gnu::always_inline]] inline void add_rows(const std::byte* data, std::size_t count,
+                                            Lanes& lanes) {
+  constexpr std::size_t kRowBytes = kStatsLanes * sizeof_real<dtype>();
+  for (; count >= kStatsLanes; count -= kStatsLanes, data += kRowBytes) {
+    add_row<dtype>(data, kStatsLanes, lanes);
+  }
+  if (count > 0) add_row<dtype>(data, count, lanes);
+}
+
+// One compiled version an instruction set, chosen when the program starts.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define GOLDENTRACE_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
+#else
+#define GOLDENTRACE_CLONES
+#endif
+
+using AddRows = void (*)(const std::byte*, std::size_t, Lanes&);
+GOLDENTRACE_CLONES void add_bfloat16(const std::byte* data, std::size_t count, Lanes& lanes) {
+  add_rows<DType::kBFloat16>(data, count, lanes);
+}
+GOLDENTRACE_CLONES void add_float16(const std::byte* data, std::size_t count, Lanes& lanes) {
+  add_rows<DType::kFloat16>(data, count, lanes);
+}
+GOLDENTRACE_CLONES void add_float32(const std::byte* data, std::size_t count, Lanes& lanes) {
+  add_rows<DType::kFloat32>(data, count, lanes);
+}
+GOLDENTRACE_CLONES void add_float64(const std::byte* data, std::size_t count, Lanes& lanes) {
+  add_rows<DType::kFloat64>(data, count, lanes);
+}
+
+AddRows add_rows_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return add_bfloat16;
+    case DType::kFloat16:
+      return add_float16;
+    case DType::kFloat32:
+      return add_float32;
+    default:
+      return add_float64;
+  }
+}
+
+// Rare: says what kind the elements are that are not ordinary.
+void count_extraordinary(DType dtype, const std::byte* data, std::size_t count, Stats& stats) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const double x = load_real(dtype, data, i);
+    if (std::fabs(x) < kSentinel) continue;
+    if (std::isnan(x)) {
+      ++stats.nan;
+    } else if (std::isinf(x)) {
+      ++(x > 0 ? stats.positive_infinity : stats.negative_infinity);
+    } else {
+      ++stats.sentinel;
+    }
+  }
+}
+
+void add_superblock(DType dtype, const std::byte* data, std::size_t count, Stats& stats) {
   const bool first = stats.count == stats.nan + stats.positive_infinity + stats.negative_infinity +
                                         stats.sentinel;  // no ordinary element yet
-  std::array<double, kStatsLanes> sum{};
-  std::array<double, kStatsLanes> squares{};
+  Lanes lanes;
+  add_rows_of(dtype)(data, count, lanes);
+  double ordinary = 0;
+  double zero = 0;
+  double sum = 0;
+  double squares = 0;
   double min = INFINITY;
   double max = -INFINITY;
-  std::uint64_t ordinary = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double x = to_double<T>(data + i * size);
-    if (!(std::fabs(x) < kSentinel)) {  // NaN too
-      if (std::isnan(x)) {
-        ++stats.nan;
-      } else if (std::isinf(x)) {
-        ++(x > 0 ? stats.positive_infinity : stats.negative_infinity);
-      } else {
-        ++stats.sentinel;
-      }
-      continue;
-    }
-    ++ordinary;
-    stats.zero += x == 0 ? 1u : 0u;
-    min = std::min(min, x);
-    max = std::max(max, x);
-    sum[i % kStatsLanes] += x;
-    squares[i % kStatsLanes] += x * x;
+  for (std::size_t lane = 0; lane < kStatsLanes; ++lane) {
+    ordinary += lanes.ordinary[lane];
+    zero += lanes.zero[lane];
+    sum += lanes.sum[lane];
+    squares += lanes.squares[lane];
+    min = std::min(min, lanes.min[lane]);
+    max = std::max(max, lanes.max[lane]);
   }
   stats.count += count;
+  stats.zero += static_cast<std::uint64_t>(zero);
+  if (static_cast<std::size_t>(ordinary) != count) count_extraordinary(dtype, data, count, stats);
   if (ordinary == 0) return;
   // Adding +0 turns -0 into +0, so that the answer does not depend on which zero came first.
   stats.min = (first ? min : std::min(stats.min, min)) + 0.0;
   stats.max = (first ? max : std::max(stats.max, max)) + 0.0;
-  double block_sum = 0;
-  double block_squares = 0;
-  for (std::size_t lane = 0; lane < kStatsLanes; ++lane) {
-    block_sum += sum[lane];
-    block_squares += squares[lane];
-  }
-  stats.sum += block_sum;
-  stats.sum_squares += block_squares;
+  stats.sum += sum;
+  stats.sum_squares += squares;
 }
 
 void add_stats(DType dtype, std::span<const std::byte> dense, Stats& stats) {
   const std::size_t size = item_size(dtype);
   const std::size_t count = dense.size() / size;
   for (std::size_t at = 0; at < count; at += kStatsSuperblock) {
-    const std::byte* data = dense.data() + at * size;
-    const std::size_t some = std::min(kStatsSuperblock, count - at);
-    switch (dtype) {
-      case DType::kBFloat16:
-        add_superblock<BFloat16>(data, size, some, stats);
-        break;
-      case DType::kFloat16:
-        add_superblock<Float16>(data, size, some, stats);
-        break;
-      case DType::kFloat32:
-        add_superblock<float>(data, size, some, stats);
-        break;
-      default:
-        add_superblock<double>(data, size, some, stats);
-        break;
-    }
+    add_superblock(dtype, dense.data() + at * size, std::min(kStatsSuperblock, count - at), stats);
   }
 }
 

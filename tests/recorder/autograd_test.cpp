@@ -1,5 +1,5 @@
-// Training under the recorder: gradients are the same bits, and the calls of a backward pass are part
-// of the program. Also: equal programs give equal chunks.
+// Training under the recorder: gradients are the same bits, and the calls of a backward pass are
+// part of the program. Also: equal programs give equal chunks.
 #include <ATen/ops/linear.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/matmul.h>

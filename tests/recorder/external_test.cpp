@@ -19,8 +19,8 @@ namespace goldentrace {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using testing::Recorded;
+using ::testing::SizeIs;
 
 using ExternalTest = testing::RecordingTest;
 

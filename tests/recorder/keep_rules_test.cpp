@@ -75,9 +75,9 @@ TEST(KeepRule, RefusesEachMistakeByName) {
 }
 
 TEST(KeepRules, TheLastRuleThatMatchesDecides) {
-  const KeepRules rules(DigestLevel::kStats,
-                        {*parse_keep_rule("scope=model.**:hash"),
-                         *parse_keep_rule("op=aten::mul:values"), *parse_keep_rule("step=2:stats")});
+  const KeepRules rules(DigestLevel::kStats, {*parse_keep_rule("scope=model.**:hash"),
+                                              *parse_keep_rule("op=aten::mul:values"),
+                                              *parse_keep_rule("step=2:stats")});
   EXPECT_FALSE(rules.uniform());
   const auto level = [&](const char* scope, const char* op, std::uint32_t step) {
     return rules.level(scope, op, std::string(op) + ".Tensor", step);

@@ -44,7 +44,8 @@ TEST_F(ScopesTest, ScopesNest) {
     }
     call();
   });
-  EXPECT_THAT(scopes_of(recorded), ::testing::ElementsAre("", "model", "model.layers.0", "model", ""));
+  EXPECT_THAT(scopes_of(recorded),
+              ::testing::ElementsAre("", "model", "model.layers.0", "model", ""));
 }
 
 TEST_F(ScopesTest, AnExceptionLeavesTheScopesItPasses) {

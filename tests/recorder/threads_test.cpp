@@ -14,9 +14,9 @@
 namespace goldentrace {
 namespace {
 
-using ::testing::SizeIs;
 using testing::Recorded;
 using testing::RecordedCall;
+using ::testing::SizeIs;
 
 using ThreadsTest = testing::RecordingTest;
 
@@ -41,7 +41,7 @@ TEST_F(ThreadsTest, TwoThreadsAtOnceKeepTheirCallsAndTheirOrder) {
     ASSERT_THAT(calls, SizeIs(kCalls));
     for (std::size_t i = 1; i < calls.size(); ++i) {
       SCOPED_TRACE(i);
-      ASSERT_EQ(calls[i].op, i % 2 == 1 ? "aten::mul.Tensor" : "aten::add.Tensor");
+      ASSERT_EQ(calls[i].op, i % 2 == 1 ? "aten::mul.Scalar" : "aten::add.Scalar");
       ASSERT_EQ(calls[i].scope, calls[0].scope);
       // Each reads what the one before it made: nothing of the other thread came between.
       ASSERT_EQ(calls[i].arguments[0].value, calls[i - 1].results[0].value);
@@ -74,7 +74,7 @@ TEST_F(ThreadsTest, PausingOneThreadDoesNotPauseAnother) {
     at::add(x, 1);
     std::thread([&] { at::mul(x, 2); }).join();
   });
-  EXPECT_THAT(recorded.ops(), ::testing::ElementsAre("aten::mul.Tensor"));
+  EXPECT_THAT(recorded.ops(), ::testing::ElementsAre("aten::mul.Scalar"));
 }
 
 TEST_F(ThreadsTest, ThreadsHaveScopesOfTheirOwn) {
@@ -84,8 +84,8 @@ TEST_F(ThreadsTest, ThreadsHaveScopesOfTheirOwn) {
     std::thread([&] { at::mul(x, 2); }).join();
     at::add(x, 1);
   });
-  EXPECT_EQ(recorded.only("aten::mul.Tensor").scope, "");
-  EXPECT_EQ(recorded.only("aten::add.Tensor").scope, "main");
+  EXPECT_EQ(recorded.only("aten::mul.Scalar").scope, "");
+  EXPECT_EQ(recorded.only("aten::add.Scalar").scope, "main");
 }
 
 }  // namespace

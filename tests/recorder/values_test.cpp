@@ -13,6 +13,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randperm.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/topk.h>
@@ -33,9 +34,14 @@ using testing::RecordedCall;
 
 using ValuesTest = testing::RecordingTest;
 
+void seed(std::uint64_t value) {
+  at::Generator generator = at::globalContext().defaultGenerator(at::kCPU);
+  generator.set_current_seed(value);
+}
+
 TEST_F(ValuesTest, RandomCallsKeepTheirOutputAndVerificationTakesIt) {
   const at::Tensor x = at::linspace(0.1, 0.9, 50);
-  at::globalContext().defaultGenerator(at::kCPU).set_current_seed(7);
+  seed(7);
   const Recorded recorded = record([&] {
     const at::Tensor noise = at::rand({50});
     const at::Tensor mask = at::bernoulli(x);
@@ -58,8 +64,19 @@ TEST_F(ValuesTest, RandomCallsKeepTheirOutputAndVerificationTakesIt) {
     }
   }
   // Another state of the generator: what is compared came from the trace.
-  at::globalContext().defaultGenerator(at::kCPU).set_current_seed(8);
+  seed(8);
   EXPECT_EQ(expect_reproduced().random, 6u);
+}
+
+TEST_F(ValuesTest, AttentionDrawsOnlyWhereItHasDropout) {
+  const at::Tensor q = at::linspace(-1, 1, 64).reshape({1, 2, 8, 4});
+  const Recorded recorded = record([&] {
+    at::scaled_dot_product_attention(q, q, q);
+    at::scaled_dot_product_attention(q, q, q, std::nullopt, 0.5);
+  });
+  EXPECT_EQ(recorded.calls.at(0).call.flags & kCallRandom, 0);
+  EXPECT_EQ(recorded.calls.at(1).call.flags & kCallRandom, kCallRandom);
+  EXPECT_EQ(expect_reproduced().random, 1u);
 }
 
 TEST_F(ValuesTest, DecisionsAreKeptByValueAndIntegerArithmeticIsNot) {
@@ -98,14 +115,14 @@ TEST_F(ValuesTest, RulesChooseByScopeOperatorAndStep) {
     ASSERT_TRUE(rule.ok()) << rule.status().message();
     rules.push_back(*rule);
   }
+  int made = 1;  // no two results are the same bytes, nor those of x
   const Recorded recorded = record(
       [&](Recorder& recorder) {
         for (std::uint32_t step = 0; step < 4; ++step) {
           recorder.set_step(step);
           for (const char* path : {"model", "model.layers.0", "model.layers.1"}) {
             const ModuleScope scope(path);
-            at::mul(x, 1 + step);
-            x.neg();
+            at::mul(x, ++made).neg();
           }
         }
       },
@@ -113,7 +130,7 @@ TEST_F(ValuesTest, RulesChooseByScopeOperatorAndStep) {
   ASSERT_EQ(recorded.calls.size(), 24u);
   for (const RecordedCall& call : recorded.calls) {
     const std::uint32_t step = call.call.step;
-    const bool mul = call.op == "aten::mul.Tensor";
+    const bool mul = call.op == "aten::mul.Scalar";
     SCOPED_TRACE(call.scope + " " + call.op + " step " + std::to_string(step));
     int want = kWriteHashed | kWriteStats;
     if (call.scope != "model") want = kWriteHashed;

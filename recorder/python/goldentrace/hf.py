@@ -18,8 +18,14 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
+from goldentrace import native  # noqa: E402
 from goldentrace import recording as gt  # noqa: E402
 from goldentrace.checkpoint import Checkpoint  # noqa: E402
+
+# What transformers has to say here (progress bars, that no fast kernel is installed) is no news: the
+# reference path is what is wanted.
+transformers.logging.set_verbosity_error()
+transformers.logging.disable_progress_bar()
 
 TOP_K = 8
 # Significand bits of the logits' dtype, without the hidden one.
@@ -70,12 +76,21 @@ def prompt_ids(options, tokenizer):
     return ids
 
 
+def pieces_of(tokenizer, ids):
+    """Each id's text; the tokenizer's own spelling where a piece is no whole character."""
+    if tokenizer is None:
+        return []
+    texts = [tokenizer.decode([i]) for i in ids]
+    return [str(tokenizer.convert_ids_to_tokens(i)) if "\ufffd" in text else text
+            for i, text in zip(ids, texts)]
+
+
 def stop_ids_of(model):
     ids = model.config.get_text_config().eos_token_id
     return [] if ids is None else [ids] if isinstance(ids, int) else list(ids)
 
 
-def header_of(model, dtype, attn, device):
+def header_of(model, dtype, attn, device, command):
     """What the trace's header says of this run."""
     return {
         "engine": "transformers",
@@ -83,7 +98,7 @@ def header_of(model, dtype, attn, device):
         "device": device,
         "dtype": dtype,
         "model_config": model.config.to_json_string(use_diff=False),
-        "command": sys.argv,
+        "command": command,
         "environment": {
             "attention": attn,
             "experts": "eager",
@@ -146,13 +161,12 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=()):
 
 def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dtype="bfloat16",
                  attn="eager", device="cpu", max_new_tokens=16, ignore_eos=False, rules=(),
-                 fail_at_call=0):
+                 fail_at_call=0, command=None):
     """Records one greedy run of a loaded model. Returns (generated ids, last-position logits)."""
     checkpoint = Checkpoint(folder) if folder else None
     stops = [] if ignore_eos else stop_ids_of(model)
-    pieces = tokenizer.convert_ids_to_tokens if tokenizer else lambda ids: []
     with gt.record(path, model, checkpoint=checkpoint, rules=rules, fail_at_call=fail_at_call,
-                   header=header_of(model, dtype, attn, device)) as recording:
+                   header=header_of(model, dtype, attn, device, command or sys.argv)) as recording:
         made, steps, logits = generate(recording, model, ids, max_new_tokens, stops)
         settings = {"do_sample": "false", "max_new_tokens": str(max_new_tokens),
                     "ignore_eos": str(ignore_eos).lower()}
@@ -160,12 +174,12 @@ def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dt
             "id": 0,
             "prompt": prompt,
             "prompt_ids": list(ids),
-            "prompt_pieces": [str(piece) for piece in pieces(list(ids))],
+            "prompt_pieces": pieces_of(tokenizer, ids),
             "sampling": [{"name": name, "value": value, "origin": "request"}
                          for name, value in settings.items()],
             "stop_ids": stops,
             "output_ids": made,
-            "output_pieces": [str(piece) for piece in pieces(made)],
+            "output_pieces": pieces_of(tokenizer, made),
         }], steps=steps)
     return made, logits
 
@@ -186,8 +200,8 @@ def main(options):
         model, ids, options["output"], folder=options["model"], tokenizer=tokenizer,
         prompt=options["prompt"] or "", dtype=options["dtype"], attn=options["attn"],
         device=options["device"], max_new_tokens=options["max_new_tokens"],
-        ignore_eos=options["ignore_eos"], rules=options["rules"])
-    summary = json.loads(gt.native.summary())
+        ignore_eos=options["ignore_eos"], rules=options["rules"], command=options["command"])
+    summary = json.loads(native.summary())
     counters = {name: c["value"] for name, c in summary["counters"].items() if c["value"]}
     print(f"recorded {options['output']}: {summary['calls']} calls, {len(ids)} prompt + "
           f"{len(made)} new tokens, {pathlib.Path(options['output']).stat().st_size} bytes"

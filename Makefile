@@ -1,0 +1,63 @@
+# Each target works as the first and only command on a bare Debian clone:
+#   make demo     the whole story on a tiny model          make demo FAULT=wrong-eps
+#   make test     everything that CI checks
+#   make build    build/bin/record and build/bin/replay
+# PYTHON=... uses an interpreter that already has the packages of requirements.txt instead of making .venv.
+
+PACKAGES = cmake flatbuffers-compiler g++ libcli11-dev libflatbuffers-dev libgmock-dev libgtest-dev \
+           libspdlog-dev libxxhash-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config \
+           python3-dev python3-venv
+FAULT = norm-without-one
+JOBS = $(shell nproc)
+
+ifdef PYTHON
+  python = $(PYTHON)
+else
+  python = $(CURDIR)/.venv/bin/python
+  environment = .venv/installed
+endif
+
+.PHONY: build demo test packages clean
+.DEFAULT_GOAL := build
+
+packages:
+	@missing=; for package in $(PACKAGES); do \
+	  dpkg-query -W -f='$${Status}' $$package 2>/dev/null | grep -q 'ok installed' \
+	    || missing="$$missing $$package"; \
+	done; \
+	[ -z "$$missing" ] && exit 0; \
+	if [ "$$(id -u)" = 0 ]; then sudo=; \
+	elif sudo -n true 2>/dev/null; then sudo=sudo; \
+	else echo "missing packages; run: apt-get install$$missing" >&2; exit 1; fi; \
+	$$sudo apt-get update -qq && \
+	$$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing
+
+.venv/installed: requirements.txt | packages
+	python3 -m venv .venv
+	.venv/bin/python -m pip install -q --disable-pip-version-check -r requirements.txt
+	touch $@
+
+build: packages $(environment)
+	cmake --preset release -DGOLDENTRACE_PYTHON=$(python)
+	cmake --build --preset release -j $(JOBS)
+
+demo: build
+	@sh examples/demo.sh build $(python) $(FAULT)
+
+# The no-torch build is what a machine without LibTorch gets; the sanitizers watch the same code. The
+# dev build proves that a debug build records what a release build does.
+test: build
+	cmake --preset no-torch
+	cmake --build --preset no-torch -j $(JOBS)
+	cmake --preset asan-ubsan
+	cmake --build --preset asan-ubsan -j $(JOBS)
+	cmake --preset dev -DGOLDENTRACE_PYTHON=$(python)
+	cmake --build --preset dev -j $(JOBS)
+	ctest --test-dir build/no-torch --output-on-failure -j $(JOBS)
+	ctest --test-dir build/asan-ubsan --output-on-failure -j $(JOBS)
+	ctest --test-dir build/dev --output-on-failure -j $(JOBS)
+	ctest --test-dir build --output-on-failure -j $(JOBS)
+	$(python) -m pytest -q tests
+
+clean:
+	rm -rf build

@@ -1,0 +1,25 @@
+"""What all Python tests share: where the build is, and the tiny model, made once."""
+
+import subprocess
+import sys
+
+import pytest
+
+from paths import BUILD, ROOT
+
+sys.path.insert(0, str(BUILD / "python"))
+sys.path.insert(0, str(ROOT / "examples"))
+
+
+@pytest.fixture(scope="session")
+def build():
+    return BUILD
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory):
+    """Folder of the tiny Qwen3.5 hybrid, made by the example's own command line."""
+    folder = tmp_path_factory.mktemp("models") / "qwen35"
+    subprocess.run([sys.executable, ROOT / "examples" / "make_tiny_qwen35.py", folder],
+                   check=True, capture_output=True)
+    return folder
