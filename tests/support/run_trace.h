@@ -36,7 +36,7 @@ struct RunCall {
   std::vector<Node> results{};    // beside the outputs: numbers that go back to Python
 };
 
-struct Run {
+struct MadeRun {
   Header header;
   Text text;
   std::vector<Parameter> parameters;  // of tensor 0
@@ -201,7 +201,8 @@ class RunWriter {
 };
 
 // Writes `run` to `name` in `folder` and returns its path.
-inline std::string write_run(const TempFolder& folder, const std::string& name, const Run& run) {
+inline std::string write_run(const TempFolder& folder, const std::string& name,
+                             const MadeRun& run) {
   const std::string path = folder.file(name);
   auto sink = create_file(path);
   if (!sink.ok()) throw std::runtime_error(sink.status().message());
@@ -221,8 +222,9 @@ inline std::string write_run(const TempFolder& folder, const std::string& name, 
 
 // A sound run: `steps` x `calls` outputs of 32 bfloat16 numbers, two calls a module, and tokens
 // 100, 101, ... that nothing comes near.
-inline Run sample_run(std::uint32_t steps = 3, std::uint32_t calls = 6, Keep keep = Keep::kStats) {
-  Run run;
+inline MadeRun sample_run(std::uint32_t steps = 3, std::uint32_t calls = 6,
+                          Keep keep = Keep::kStats) {
+  MadeRun run;
   run.header.engine = "transformers";
   run.header.engine_version = "5.24.0";
   run.header.device = "cpu";
@@ -260,7 +262,7 @@ inline Run sample_run(std::uint32_t steps = 3, std::uint32_t calls = 6, Keep kee
 }
 
 // The values of output 0 of a call of `run`.
-inline std::vector<double>& values_of(Run& run, std::size_t step, std::size_t call) {
+inline std::vector<double>& values_of(MadeRun& run, std::size_t step, std::size_t call) {
   return run.steps[step][call].outputs[0].values;
 }
 

@@ -56,7 +56,7 @@ TEST(Align, LeavesTheNeighboursOfADifferenceMatched) {
       {"one call inserted", program("abde"), program("abcde"), 4, {}, {2}},
       {"missing at the ends", program("abcd"), program("bc"), 2, {0, 3}, {}},
       {"one call replaced", program("abc"), program("axc"), 2, {1}, {1}},
-      {"two calls swapped: one of them stays", program("abcd"), program("acbd"), 3, {2}, {1}},
+      {"two calls swapped: one of them stays", program("abcd"), program("acbd"), 3, {1}, {2}},
       {"a repeated call made once less", program("aaaa"), program("aaa"), 3, {3}, {}},
       {"another operator or shape never matches",
        program("aaa"),

@@ -136,7 +136,7 @@ TEST(DistanceFromStats, EachFigureAloneCanTellTwoTensorsApart) {
   const Case cases[] = {
       {"norm", {3, -4, 0, 0}, {6, -8, 0, 0}, 5},
       {"sum: signs turned, over root 4", {1, 1, -1, -1}, {1, 1, 1, 1}, 2},
-      {"greatest", {-1, 1}, {-2, 0}, 1},
+      {"greatest and least: equal norm and sum", {0, 3, 3}, {1, 1, 4}, 1},
       {"a permutation leaves every figure as it was", {1, 2, 3}, {3, 1, 2}, 0},
   };
   for (const Case& c : cases) {
