@@ -39,7 +39,7 @@ packages:
 
 build: packages $(environment)
 	cmake --preset release -DGOLDENTRACE_PYTHON=$(python)
-	cmake --build --preset release -j $(JOBS)
+	cmake --build --preset release -j $(JOBS) --target record replay goldentrace_python
 
 demo: build
 	@sh examples/demo.sh build $(python) $(FAULT)
@@ -47,6 +47,7 @@ demo: build
 # The no-torch build is what a machine without LibTorch gets; the sanitizers watch the same code. The
 # dev build proves that a debug build records what a release build does.
 test: build
+	cmake --build --preset release -j $(JOBS)
 	cmake --preset no-torch
 	cmake --build --preset no-torch -j $(JOBS)
 	cmake --preset asan-ubsan

@@ -49,7 +49,7 @@ const char* status_word(RungStatus status) {
 
 void add_rung(Lines& lines, const char* label, const Rung& rung, bool with_details = true) {
   lines.row(label, std::string(status_word(rung.status)) + " " + rung.text);
-  if (!with_details) return;
+  if (!with_details || rung.status != RungStatus::kDiff) return;
   const std::size_t shown = std::min(rung.details.size(), kMaxDetails);
   for (std::size_t i = 0; i < shown; ++i) lines.detail(rung.details[i]);
   if (shown < rung.details.size()) {
@@ -113,15 +113,17 @@ void add_ops(Lines& lines, const ReplayReport& report) {
   if (ops.differing_calls > 0) {
     std::string text = grouped(ops.differing_calls) + " calls";
     const char* separator = ": ";
-    const auto count = [&](std::uint64_t number, const char* what) {
+    const auto count = [&](std::uint64_t number, const std::string& what) {
       if (number == 0) return;
       text += separator + grouped(number) + what;
       separator = ", ";
     };
-    count(ops.hash_only, " not judged (hash only)");
+    const bool mixed = ops.hash_only > 0 && ops.hash_only < ops.not_judged;
+    count(ops.not_judged, mixed ? " not judged (" + grouped(ops.hash_only) + " hash only)"
+                          : ops.hash_only > 0 ? " not judged (hash only)"
+                                              : " too small to judge");
     count(ops.in_band, " in band by values");
-    count(ops.not_refuted, " in band as far as stats tell");
-    count(ops.not_judged - ops.hash_only, " too small to judge");
+    count(ops.not_refuted, ops.in_band > 0 ? " by stats" : " in band by stats");
     lines.row("  differ", text);
   }
   if (ops.worst_in_band) {
@@ -246,7 +248,7 @@ std::string not_seen(const ReplayReport& report) {
     text = "positions > " + std::to_string(report.longest_position) +
            ", batch > 1, prefix cache, "
            "image tokens";
-    if (report.ops.worst_in_band && report.ops.worst_in_band->evidence == Evidence::kStats) {
+    if (report.ops.not_refuted > 0) {
       text += ", faults that keep norms and sums";
     }
   } else {

@@ -139,7 +139,9 @@ class OpsComparison {
       const double want = oracle.constants[i];
       const double got = candidate.constants[i];
       // The same number written in float32 is the same number.
-      if (want == got || std::fabs(got - want) <= kSameNumber * std::fabs(want)) continue;
+      const bool close =
+          std::isfinite(want) && std::fabs(got - want) <= kSameNumber * std::fabs(want);
+      if (want == got || close) continue;
       if (std::isnan(want) && std::isnan(got)) continue;
       ++report_.constants_differing;
       if (!report_.first_constant) {

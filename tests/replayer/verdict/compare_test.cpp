@@ -142,15 +142,19 @@ TEST(CompareOps, JudgesDecodeStepsTogetherButNoStepMayBeFarOut) {
   for (const bool far_out : {false, true}) {
     SCOPED_TRACE(far_out);
     MadeRun candidate = sample_run(40, 6, Keep::kValues);
-    disturb(values_of(candidate, 5, 3), far_out ? 0.3 : 0.15);
+    for (std::size_t step = 1; step < 40; ++step) {
+      disturb(values_of(candidate, step, 3), step != 5 ? 0.01 : far_out ? 0.3 : 0.15);
+    }
     const OpsReport report = compare(sample_run(40, 6, Keep::kValues), candidate);
     EXPECT_EQ(report.out_of_band, far_out ? 1u : 0u);
-    EXPECT_EQ(report.in_band, far_out ? 0u : 1u);
+    EXPECT_EQ(report.in_band, far_out ? 38u : 39u);
     if (!far_out) continue;
     ASSERT_TRUE(report.first.has_value());
     EXPECT_EQ(report.first->step, 5u);
     EXPECT_EQ(report.first->oracle_call, 33u);
     EXPECT_NEAR(report.first->distance, 0.3, 0.01);
+    EXPECT_LT(report.first->pooled, 0.06);
+    EXPECT_EQ(report.first->pooled_steps, 39u);
   }
 }
 
@@ -200,6 +204,20 @@ TEST(CompareOps, RefusesWhatNoBandMayLetPass) {
     EXPECT_EQ(report.first->oracle_call, 9u);
     EXPECT_EQ(report.first->note, c.note);
     EXPECT_EQ(report.out_of_band, 1u);
+  }
+}
+
+// A damaged or foreign recorder may have written anything: that is no agreement.
+TEST(CompareOps, DoesNotLetStatsPassThatAreNotNumbers) {
+  Stats stats = testing::digest_of(DType::kBFloat16, testing::numbers(1, 32)).stats;
+  for (const double squares : {std::numeric_limits<double>::quiet_NaN(), -1.0}) {
+    stats.sum_squares = squares;
+    MadeRun candidate = sample_run();
+    candidate.steps[1][3].outputs = {{testing::numbers(1, 32), DType::kBFloat16, Keep::kStats,
+                                      /*decision=*/false, stats}};
+    const OpsReport report = compare(sample_run(), candidate);
+    EXPECT_EQ(report.out_of_band, 1u);
+    EXPECT_TRUE(report.first.has_value());
   }
 }
 

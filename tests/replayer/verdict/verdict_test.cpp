@@ -162,6 +162,16 @@ TEST(Replay, ClaimsNothingOfCallsThatWereNotCompared) {
   EXPECT_EQ(report->ops_rung.status, RungStatus::kNotCompared);
 }
 
+// Exit status 0, but nobody may read it as "in band".
+TEST(Replay, SaysSoWhenOnlyHashesAreKeptOfWhatDiffers) {
+  MadeRun candidate = sample_run(3, 6, Keep::kHash);
+  values_of(candidate, 0, 2)[0] += 5;
+  const auto report = replay(sample_run(3, 6, Keep::kHash), candidate);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->verdict, Verdict::kInBand);
+  EXPECT_EQ(report->headline, "1 outputs differ, not judged (hash only), greedy tokens identical");
+}
+
 TEST(Replay, GivesNoAnswerWhenThereIsNothingToCompare) {
   MadeRun bare = sample_run(3, 6, Keep::kNothing);
   bare.text = {};
