@@ -20,8 +20,8 @@ AmbientBits read_ambient() {
   bits.grad = at::GradMode::is_enabled();
   bits.inference = c10::InferenceMode::is_enabled();
   bits.deterministic = at::globalContext().deterministicAlgorithms();
-  bits.autocast = at::autocast::is_autocast_enabled(at::kCPU) ||
-                  at::autocast::is_autocast_enabled(at::kCUDA);
+  bits.autocast =
+      at::autocast::is_autocast_enabled(at::kCPU) || at::autocast::is_autocast_enabled(at::kCUDA);
   if (bits.autocast) {
     const at::DeviceType device =
         at::autocast::is_autocast_enabled(at::kCPU) ? at::kCPU : at::kCUDA;

@@ -50,9 +50,9 @@ Status refuse_unknown(const json& object, std::initializer_list<const char*> kno
 }
 
 Status parse_header(const json& object, Header& header) {
-  GOLDENTRACE_RETURN_IF_ERROR(refuse_unknown(
-      object, {"engine", "engine_version", "device", "dtype", "model_config", "environment",
-               "command", "rank", "world"}));
+  GOLDENTRACE_RETURN_IF_ERROR(
+      refuse_unknown(object, {"engine", "engine_version", "device", "dtype", "model_config",
+                              "environment", "command", "rank", "world"}));
   header.engine = object.value("engine", "");
   header.engine_version = object.value("engine_version", "");
   header.device = object.value("device", "");
@@ -105,6 +105,7 @@ Step parse_step(const json& object) {
   step.top_logits = object.value("top_logits", std::vector<float>());
   step.gap_ulp = object.value("gap_ulp", 0.0);
   step.logprob = object.value("logprob", 0.0);
+  step.logits_rms = object.value("logits_rms", 0.0);
   for (const json& row : object.value("rows", json::array())) {
     step.rows.push_back({row.value("request", 0u), row.value("first_row", 0u),
                          row.value("count", 0u), row.value("position", std::int64_t{0})});

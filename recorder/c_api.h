@@ -1,6 +1,6 @@
 /* The C interface under the Python layer. Every function returns 0 on success and another number on
- * failure, when goldentrace_last_error() says why, unless its comment says otherwise. Texts are UTF-8;
- * structured arguments are JSON with the field names of src/event/run.h. `tensor_impl` is a
+ * failure, when goldentrace_last_error() says why, unless its comment says otherwise. Texts are
+ * UTF-8; structured arguments are JSON with the field names of src/event/run.h. `tensor_impl` is a
  * c10::TensorImpl*, torch.Tensor._cdata in Python. One recording at a time and process. */
 #pragma once
 
@@ -15,8 +15,8 @@
 /* The last failure's message on this thread; valid until the next call on it. */
 GOLDENTRACE_EXTERN const char* goldentrace_last_error(void);
 
-/* header_json: engine, engine_version, device, dtype, model_config (a string), environment (an object
- * of strings), command (a list), rank, world. options_json: rules (a list of --rule texts),
+/* header_json: engine, engine_version, device, dtype, model_config (a string), environment (an
+ * object of strings), command (a list), rank, world. options_json: rules (a list of --rule texts),
  * fail_at_call. Absent fields have their defaults; unknown ones are refused. */
 GOLDENTRACE_EXTERN int goldentrace_start(const char* path, const char* header_json,
                                          const char* options_json);

@@ -21,7 +21,8 @@ class ChunkBuilder {
   std::uint32_t string(std::string_view text);
   std::uint32_t op(const std::string& name, const std::string& overload);
   std::uint32_t scope(std::string_view path);
-  std::uint32_t geometry(std::span<const std::int64_t> sizes, std::span<const std::int64_t> strides);
+  std::uint32_t geometry(std::span<const std::int64_t> sizes,
+                         std::span<const std::int64_t> strides);
   std::uint32_t ambient(const Ambient& ambient);
   // These are new by definition.
   std::uint32_t storage(std::uint64_t bytes, std::uint32_t device);

@@ -45,8 +45,8 @@ Result<KeepRule> parse_keep_rule(std::string_view text) {
   } else if (digest == "values") {
     rule.level = DigestLevel::kValues;
   } else {
-    return bad_rule(text, "unknown digest '" + std::string(digest) +
-                              "'; expected hash, stats or values");
+    return bad_rule(text,
+                    "unknown digest '" + std::string(digest) + "'; expected hash, stats or values");
   }
   const std::string_view keys = text.substr(0, colon);
   std::size_t end = 0;

@@ -1,5 +1,5 @@
-// What is kept of the tensors that a call writes: `--rule 'scope=model.layers.3.**,op=aten::mul:values'`.
-// No Torch here.
+// What is kept of the tensors that a call writes: `--rule
+// 'scope=model.layers.3.**,op=aten::mul:values'`. No Torch here.
 #pragma once
 
 #include <cstdint>

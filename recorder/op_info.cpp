@@ -13,9 +13,9 @@ namespace {
 // In-place operators that replace their target's content without reading it. Their schemas say
 // "written" only.
 constexpr std::array<std::string_view, 11> kOverwriting = {
-    "aten::copy_",     "aten::fill_",        "aten::zero_",      "aten::normal_",
-    "aten::uniform_",  "aten::random_",      "aten::bernoulli_", "aten::exponential_",
-    "aten::cauchy_",   "aten::geometric_",   "aten::log_normal_"};
+    "aten::copy_",    "aten::fill_",      "aten::zero_",      "aten::normal_",
+    "aten::uniform_", "aten::random_",    "aten::bernoulli_", "aten::exponential_",
+    "aten::cauchy_",  "aten::geometric_", "aten::log_normal_"};
 
 // These move their target to other memory, or look at it in another shape; its bytes they neither
 // read nor write, whatever their schemas say.

@@ -21,11 +21,11 @@ enum class ArgumentRole : std::uint8_t {
 
 struct OpInfo {
   std::uint32_t id = 0;
-  std::string name;            // "aten::mul"
-  std::string qualified;       // "aten::mul.Tensor"
-  const char* overload = "";   // as RecordFunction gives it
-  bool random = false;         // draws from a generator
-  int dropout = -1;            // of attention: draws only where this argument is not 0
+  std::string name;                // "aten::mul"
+  std::string qualified;           // "aten::mul.Tensor"
+  const char* overload = "";       // as RecordFunction gives it
+  bool random = false;             // draws from a generator
+  int dropout = -1;                // of attention: draws only where this argument is not 0
   bool undefined_results = false;  // empty, resize_: new memory has no content
   std::size_t returns = 0;
   std::vector<ArgumentRole> roles;  // one a schema argument
@@ -40,7 +40,8 @@ class OpTable {
  public:
   explicit OpTable(ChunkBuilder& builder) : builder_(builder) {}
 
-  // nullptr for a frame that is no dispatcher call: an autograd node, a user scope, a compiled region.
+  // nullptr for a frame that is no dispatcher call: an autograd node, a user scope, a compiled
+  // region.
   const OpInfo* find(const at::RecordFunction& function);
 
  private:

@@ -17,7 +17,8 @@ namespace {
 
 std::atomic<Session*> active{nullptr};
 
-// ---- the callbacks: nothing may escape them, PyTorch swallows what a start callback throws --------
+// ---- the callbacks: nothing may escape them, PyTorch swallows what a start callback throws
+// --------
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) noexcept {
   ThreadState& thread = thread_state();

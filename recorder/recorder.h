@@ -6,7 +6,8 @@
 //
 // One recorder at a time and process. It never disturbs what it watches: results and exceptions
 // pass untouched, and a fault of the recorder itself is latched, counted, and told by stop().
-// Threads: calls of all threads are recorded; start() and stop() must not race with dispatcher calls.
+// Threads: calls of all threads are recorded; start() and stop() must not race with dispatcher
+// calls.
 #pragma once
 
 #include <ATen/core/Tensor.h>

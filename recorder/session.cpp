@@ -61,8 +61,7 @@ bool draws(const OpInfo& op, const at::RecordFunction& function) {
   if (!op.random || op.dropout < 0) return op.random;
   const auto inputs = function.inputs();
   const auto dropout = static_cast<std::size_t>(op.dropout);
-  return dropout >= inputs.size() || !inputs[dropout].isDouble() ||
-         inputs[dropout].toDouble() != 0;
+  return dropout >= inputs.size() || !inputs[dropout].isDouble() || inputs[dropout].toDouble() != 0;
 }
 
 template <typename Visit>
@@ -338,8 +337,8 @@ void Session::capture_external(StorageEntry& entry, c10::StorageImpl* impl, Exte
   external.hash = hash_bytes(bytes);
   builder_.chunk().externals.push_back(external);
   if (kind == ExternalKind::kHole) {
-    count(kHoles, 1, "storage " + std::to_string(entry.id) + " before call " +
-                         std::to_string(external.call));
+    count(kHoles, 1,
+          "storage " + std::to_string(entry.id) + " before call " + std::to_string(external.call));
   } else {
     count(kExternalInputs);
     count(kExternalBytes, bytes.size());
@@ -404,8 +403,8 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
   Frame& frame = thread.frame;
   const std::uint64_t end_ns = now_ns();
   const auto& outputs = function.outputs();
-  const bool failed = (outputs.empty() && frame.op->returns > 0) ||
-                      std::uncaught_exceptions() > frame.exceptions;
+  const bool failed =
+      (outputs.empty() && frame.op->returns > 0) || std::uncaught_exceptions() > frame.exceptions;
   if (failed) {
     frame.flags |= kCallFailed;
     frame.written.clear();
@@ -556,8 +555,9 @@ void Session::encode_result(const c10::IValue& value, Frame& frame) {
     if (!tensor.defined()) {
       frame.nodes.push_back({NodeKind::kUndefinedTensor, 0, 0});
     } else if (!has_memory(tensor) || !has_known_dtype(tensor)) {
-      frame.nodes.push_back({NodeKind::kUnstorable, 0, builder_.string("tensor of a kind that has no "
-                                                                       "place in the format")});
+      frame.nodes.push_back({NodeKind::kUnstorable, 0,
+                             builder_.string("tensor of a kind that has no "
+                                             "place in the format")});
     } else {
       StorageEntry& entry = tensors_.storage(storage_of(tensor));
       frame.nodes.push_back({NodeKind::kTensor, entry.version, tensors_.tensor(entry, tensor)});
@@ -658,8 +658,8 @@ Status Session::close() {
   GOLDENTRACE_RETURN_IF_ERROR(writer_.close(closing));
   const Counter& errors = counters_[kRecorderErrors];
   if (errors.value > 0) {
-    return {Code::kInternal, options_.path + ": the program is not whole: " +
-                                 std::to_string(errors.value) +
+    return {Code::kInternal, options_.path +
+                                 ": the program is not whole: " + std::to_string(errors.value) +
                                  " fault(s) of the recorder, the first at " + errors.first};
   }
   return {};

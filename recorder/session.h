@@ -95,8 +95,8 @@ class Session {
  private:
   Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer);
 
-  // Argument encoding; false when an argument is a tensor without memory, so that the call can be no
-  // program step.
+  // Argument encoding; false when an argument is a tensor without memory, so that the call can be
+  // no program step.
   bool encode_arguments(const at::RecordFunction& function, Frame& frame);
   bool encode_argument(const c10::IValue& value, ArgumentRole role, Frame& frame);
   bool encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role, Frame& frame);

@@ -5,18 +5,16 @@
 namespace goldentrace {
 namespace {
 
-static_assert(static_cast<int>(c10::ScalarType::BFloat16) == static_cast<int>(DType::kBFloat16) &&
-              static_cast<int>(c10::ScalarType::Bool) == static_cast<int>(DType::kBool) &&
-              static_cast<int>(c10::ScalarType::Float) == static_cast<int>(DType::kFloat32) &&
-              static_cast<int>(c10::ScalarType::Long) == static_cast<int>(DType::kInt64) &&
-              static_cast<int>(c10::ScalarType::ComplexDouble) ==
-                  static_cast<int>(DType::kComplex128) &&
-              static_cast<int>(c10::ScalarType::Float8_e5m2) ==
-                  static_cast<int>(DType::kFloat8E5M2) &&
-              static_cast<int>(c10::ScalarType::Float8_e4m3fn) ==
-                  static_cast<int>(DType::kFloat8E4M3FN) &&
-              static_cast<int>(c10::ScalarType::UInt16) == static_cast<int>(DType::kUInt16) &&
-              static_cast<int>(c10::ScalarType::UInt64) == static_cast<int>(DType::kUInt64));
+static_assert(
+    static_cast<int>(c10::ScalarType::BFloat16) == static_cast<int>(DType::kBFloat16) &&
+    static_cast<int>(c10::ScalarType::Bool) == static_cast<int>(DType::kBool) &&
+    static_cast<int>(c10::ScalarType::Float) == static_cast<int>(DType::kFloat32) &&
+    static_cast<int>(c10::ScalarType::Long) == static_cast<int>(DType::kInt64) &&
+    static_cast<int>(c10::ScalarType::ComplexDouble) == static_cast<int>(DType::kComplex128) &&
+    static_cast<int>(c10::ScalarType::Float8_e5m2) == static_cast<int>(DType::kFloat8E5M2) &&
+    static_cast<int>(c10::ScalarType::Float8_e4m3fn) == static_cast<int>(DType::kFloat8E4M3FN) &&
+    static_cast<int>(c10::ScalarType::UInt16) == static_cast<int>(DType::kUInt16) &&
+    static_cast<int>(c10::ScalarType::UInt64) == static_cast<int>(DType::kUInt64));
 
 std::uint8_t tensor_flags(const at::Tensor& tensor) {
   std::uint8_t flags = 0;

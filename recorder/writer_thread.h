@@ -1,5 +1,5 @@
-// The one thread that encodes, compresses and writes. Memory is bounded: push() blocks when the queue
-// is full, because a program with a dropped call is not a program. No Torch here.
+// The one thread that encodes, compresses and writes. Memory is bounded: push() blocks when the
+// queue is full, because a program with a dropped call is not a program. No Torch here.
 #pragma once
 
 #include <condition_variable>

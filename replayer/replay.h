@@ -28,6 +28,7 @@ enum class Verdict : std::uint8_t {
   kTokens,     // 1: other greedy tokens, no call out of band
   kOps,        // 1: a call out of band
   kStructure,  // 1: another program: no call in common, or a call with another constant
+  kUndecided,  // 2: outputs differ, and nothing is kept that says how far
 };
 int exit_status(Verdict verdict);
 const char* verdict_name(Verdict verdict);
@@ -88,14 +89,14 @@ struct OpsReport {
   std::uint64_t unmatched_oracle = 0;
   std::uint64_t unmatched_candidate = 0;
   std::uint32_t steps = 0;
-  std::uint64_t outputs = 0;    // compared: written by matched calls, with a hash on both sides
+  std::uint64_t outputs = 0;  // compared: written by matched calls, with a hash on both sides
   std::uint64_t identical = 0;
   std::uint64_t differing_calls = 0;  // matched calls with an output that is not identical
   std::uint64_t in_band = 0;          // by values
   std::uint64_t not_refuted = 0;      // by stats: the lower bound is inside the band
   std::uint64_t out_of_band = 0;
-  std::uint64_t not_judged = 0;       // differ, but too few elements or too little kept to judge
-  std::uint64_t hash_only = 0;        // of those: neither values nor stats are kept on both sides
+  std::uint64_t not_judged = 0;  // differ, but too few elements or too little kept to judge
+  std::uint64_t hash_only = 0;   // of those: neither values nor stats are kept on both sides
   std::uint64_t decisions = 0;
   std::uint64_t decisions_differing = 0;
   std::optional<CallDifference> first_decision;
@@ -124,9 +125,9 @@ struct TokensReport {
   std::int64_t candidate_token = -1;
   std::string oracle_piece;
   std::string candidate_piece;
-  double oracle_gap_ulp = 0;     // top-2 gap of each side at the step where they part
+  double oracle_gap_ulp = 0;  // top-2 gap of each side at the step where they part
   double candidate_gap_ulp = 0;
-  double smallest_gap_ulp = 0;   // of the oracle, over the compared steps
+  double smallest_gap_ulp = 0;  // of the oracle, over the compared steps
   std::uint32_t smallest_gap_step = 0;
 };
 
@@ -152,7 +153,8 @@ struct ReplayReport {
   std::int64_t longest_position = 0;
 };
 
-// A call works with another constant, and no call before it is out of band: that is the finding then.
+// A call works with another constant, and no call before it is out of band: that is the finding
+// then.
 bool constant_comes_first(const OpsReport& ops);
 
 // Not ok (exit status 2) when a trace can't be read or the two are not comparable at all.

@@ -70,9 +70,15 @@ PyMethodDef methods[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_hooks", "Module scopes for goldentrace.", -1, methods,
-    nullptr,               nullptr,  nullptr,                          nullptr};
+PyModuleDef definition = {PyModuleDef_HEAD_INIT,
+                          "_hooks",
+                          "Module scopes for goldentrace.",
+                          -1,
+                          methods,
+                          nullptr,
+                          nullptr,
+                          nullptr,
+                          nullptr};
 
 }  // namespace
 

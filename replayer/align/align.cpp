@@ -46,8 +46,8 @@ void match_sequences(const std::vector<StepCall>& oracle, const std::vector<Step
   };
   for (std::size_t i = rows; i-- > 0;) {
     for (std::size_t j = columns; j-- > 0;) {
-      at(i, j) = same(head + i, head + j) ? at(i + 1, j + 1) + 1
-                                          : std::max(at(i + 1, j), at(i, j + 1));
+      at(i, j) =
+          same(head + i, head + j) ? at(i + 1, j + 1) + 1 : std::max(at(i + 1, j), at(i, j + 1));
     }
   }
   for (std::size_t i = 0, j = 0; i < rows && j < columns;) {

@@ -34,8 +34,8 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
     Output output;
     output.dtype = program_.dictionary().tensor(write.tensor).dtype;
     output.flags = write.flags;
-    output.elements = static_cast<std::uint64_t>(
-        element_count(program_.dictionary().geometry_of(write.tensor)));
+    output.elements =
+        static_cast<std::uint64_t>(element_count(program_.dictionary().geometry_of(write.tensor)));
     output.hash = write.hash;
     if ((write.flags & kWriteStats) != 0) output.stats = chunk.stats[write.stats_index];
     output.shape = names_.id(program_.dictionary().describe_tensor(write.tensor));

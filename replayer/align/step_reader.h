@@ -29,7 +29,7 @@ struct Output {
   DType dtype = DType::kFloat32;
   std::uint8_t flags = 0;  // WriteFlag
   Hash128 hash;
-  Stats stats;             // when kWriteStats
+  Stats stats;  // when kWriteStats
   std::uint64_t elements = 0;
   std::uint32_t shape = 0;  // name id of "bfloat16 [1, 96, 128]"
 };
@@ -38,9 +38,9 @@ struct StepCall {
   std::uint64_t number = 0;
   std::uint32_t scope = 0;  // name ids
   std::uint32_t op = 0;
-  std::vector<Output> outputs;  // what it wrote
+  std::vector<Output> outputs;    // what it wrote
   std::vector<double> constants;  // numbers among its arguments that the code, not the data, chose
-  std::uint64_t key = 0;        // op and the shapes it wrote: what alignment compares
+  std::uint64_t key = 0;          // op and the shapes it wrote: what alignment compares
 };
 
 struct StepCalls {
@@ -70,8 +70,8 @@ class StepReader {
   // Local id -> name id, filled on demand.
   std::unordered_map<std::uint32_t, std::uint32_t> scopes_;
   std::unordered_map<std::uint32_t, std::uint32_t> ops_;
-  // Bits of floats that went from a tensor back to Python (item): where they return as arguments they
-  // are data.
+  // Bits of floats that went from a tensor back to Python (item): where they return as arguments
+  // they are data.
   std::unordered_set<std::int64_t> from_data_;
 };
 

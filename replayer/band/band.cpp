@@ -9,7 +9,13 @@ namespace {
 
 constexpr double kSentinel = 1e30;  // as in the stats digest
 
-enum class Class : std::uint8_t { kOrdinary, kNan, kPositiveInfinity, kNegativeInfinity, kSentinel };
+enum class Class : std::uint8_t {
+  kOrdinary,
+  kNan,
+  kPositiveInfinity,
+  kNegativeInfinity,
+  kSentinel
+};
 
 Class classify(double x) {
   if (std::isnan(x)) return Class::kNan;
@@ -99,8 +105,8 @@ Distance distance_from_stats(const Stats& want, const Stats& got) {
   note_count("+inf", want.positive_infinity, got.positive_infinity, distance);
   note_count("-inf", want.negative_infinity, got.negative_infinity, distance);
   note_count("mask values", want.sentinel, got.sentinel, distance);
-  const std::uint64_t ordinary = want.count - want.nan - want.positive_infinity -
-                                 want.negative_infinity - want.sentinel;
+  const std::uint64_t ordinary =
+      want.count - want.nan - want.positive_infinity - want.negative_infinity - want.sentinel;
   if (distance.non_finite || ordinary == 0) return distance;
   const double want_norm = std::sqrt(want.sum_squares);
   const double bounds[] = {

@@ -1,8 +1,8 @@
 // The default band for one tensor of a whole run: how far rounding alone may carry it.
 //
-// Distance is relative L2: ||got - want|| / ||want|| over ordinary elements; `want` is the oracle's.
-// Measured drift that the bands leave room for: 0.2 % at a first projection, 3.8 % at the logits,
-// sdpa against eager attention 1.1 %; a missing +1 in a norm is about 100 % at that norm.
+// Distance is relative L2: ||got - want|| / ||want|| over ordinary elements; `want` is the
+// oracle's. Measured drift that the bands leave room for: 0.2 % at a first projection, 3.8 % at the
+// logits, sdpa against eager attention 1.1 %; a missing +1 in a norm is about 100 % at that norm.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Distance {
   [[nodiscard]] double relative() const;
 };
 
-// The distance of one call's output over many steps, as one: root of the summed squares. A single
+// The distance of one call's output over the steps in which it differs, as one: root of the summed squares. A single
 // decode step's tensors are small, and one ill-conditioned element can carry a small tensor out of
 // any band (measured with sdpa against eager: 9 % at a state of 256 elements whose steps together
 // are 3 % away), so the band holds for the pool, and four times the band for each step alone.

@@ -34,8 +34,8 @@ void Memory::fill(std::uint32_t id, std::span<const std::byte> bytes) {
 at::Tensor Memory::tensor(std::uint32_t id) const {
   const Tensor& view = dictionary_.tensor(id);
   const Geometry& geometry = dictionary_.geometry(view.geometry);
-  at::Tensor tensor = at::empty(
-      {0}, at::TensorOptions().dtype(static_cast<c10::ScalarType>(view.dtype)));
+  at::Tensor tensor =
+      at::empty({0}, at::TensorOptions().dtype(static_cast<c10::ScalarType>(view.dtype)));
   tensor.set_(storages_[view.storage], view.offset, geometry.sizes, geometry.strides);
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if ((view.flags & kTensorWrappedNumber) != 0) impl->set_wrapped_number(true);

@@ -176,8 +176,8 @@ class Executor {
     std::size_t next_external = 0;
     for (std::size_t i = 0; i < chunk.calls.size(); ++i) {
       const std::uint64_t number = chunk.base.calls + i;
-      for (; next_external < chunk.externals.size() &&
-             chunk.externals[next_external].call <= number;
+      for (;
+           next_external < chunk.externals.size() && chunk.externals[next_external].call <= number;
            ++next_external) {
         GOLDENTRACE_RETURN_IF_ERROR(put_external(chunk.externals[next_external]));
       }
@@ -201,8 +201,11 @@ class Executor {
 
   Status run_call(const ProgramChunk& chunk, const Call& call, std::uint64_t number) {
     ++report_.calls;
-    current_ = {number, program_.dictionary().describe_op(call.op),
-                program_.dictionary().scope(call.scope), call.step, {}};
+    current_ = {number,
+                program_.dictionary().describe_op(call.op),
+                program_.dictionary().scope(call.scope),
+                call.step,
+                {}};
     if ((call.flags & kCallFailed) != 0) {
       ++report_.threw_when_recorded;
       return {};
@@ -341,15 +344,15 @@ class Executor {
 
   // ---- comparing what came out with what was recorded -------------------------------------------
 
-  Status compare(const ProgramChunk& chunk, const Call& call, const std::vector<c10::IValue>& stack) {
+  Status compare(const ProgramChunk& chunk, const Call& call,
+                 const std::vector<c10::IValue>& stack) {
     std::size_t node = call.first_result;
     for (const c10::IValue& result : stack) {
       if (node >= call.end_node) break;
       compare_result(chunk, call, node, result);
     }
     for (std::size_t w = 0; w < call.writes; ++w) {
-      GOLDENTRACE_RETURN_IF_ERROR(
-          compare_write(call, chunk.writes[call.first_write + w]));
+      GOLDENTRACE_RETURN_IF_ERROR(compare_write(call, chunk.writes[call.first_write + w]));
     }
     return {};
   }
@@ -358,8 +361,8 @@ class Executor {
                       const c10::IValue& result) {
     const Node& want = chunk.nodes[node++];
     if (want.kind == NodeKind::kList) {
-      const bool same = result.isList() &&
-                        result.toListRef().size() == static_cast<std::size_t>(want.value);
+      const bool same =
+          result.isList() && result.toListRef().size() == static_cast<std::size_t>(want.value);
       if (!same) find("returns a list of another length");
       for (std::int64_t i = 0; i < want.value; ++i) {
         const std::size_t at = node;
@@ -378,10 +381,10 @@ class Executor {
     if (want.kind == NodeKind::kInt || want.kind == NodeKind::kDouble ||
         want.kind == NodeKind::kBool) {
       ++report_.scalars;
-      const bool same = (result.isInt() && result.toInt() == want.value) ||
-                        (result.isBool() && result.toBool() == (want.value != 0)) ||
-                        (result.isDouble() &&
-                         std::bit_cast<std::int64_t>(result.toDouble()) == want.value);
+      const bool same =
+          (result.isInt() && result.toInt() == want.value) ||
+          (result.isBool() && result.toBool() == (want.value != 0)) ||
+          (result.isDouble() && std::bit_cast<std::int64_t>(result.toDouble()) == want.value);
       if (same) {
         ++report_.scalars_equal;
       } else {
@@ -404,8 +407,8 @@ class Executor {
     const at::Tensor& got = result.toTensor();
     bool written = false;
     for (std::size_t w = 0; w < call.writes; ++w) {
-      written |= dictionary.tensor(chunk.writes[call.first_write + w].tensor).storage ==
-                 want.storage;
+      written |=
+          dictionary.tensor(chunk.writes[call.first_write + w].tensor).storage == want.storage;
     }
     const Geometry& geometry = dictionary.geometry(want.geometry);
     const bool same_shape = got.sizes() == c10::IntArrayRef(geometry.sizes) &&
@@ -489,7 +492,8 @@ class Executor {
   ProgramReader program_;
   Memory memory_;
   std::unordered_map<std::uint32_t, c10::OperatorHandle> ops_;
-  std::unordered_set<std::uint32_t> lost_;  // storages that calls which could not run would have made
+  std::unordered_set<std::uint32_t>
+      lost_;  // storages that calls which could not run would have made
   VerifyFinding current_;
   std::uint32_t ambient_ = 0;
   bool ambient_known_ = false;
@@ -520,8 +524,7 @@ Result<VerifyReport> verify(const VerifyOptions& options) {
     return Status(status.code(),
                   named ? status.message() : options.weights + ": " + status.message());
   }
-  report.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return report;
 }
 

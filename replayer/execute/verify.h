@@ -1,5 +1,5 @@
-// `replay verify`: executes a recorded program again through the dispatcher and compares every output
-// with its recorded hash. This header needs no Torch; the rest of replayer/execute/ does.
+// `replay verify`: executes a recorded program again through the dispatcher and compares every
+// output with its recorded hash. This header needs no Torch; the rest of replayer/execute/ does.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +32,19 @@ struct VerifyReport {
   std::uint64_t not_executable = 0;       // an argument was not stored, or the call throws here
   std::uint64_t hashes = 0;               // outputs with a recorded hash
   std::uint64_t hashes_equal = 0;
-  std::uint64_t views = 0;                // results that are views: geometry and memory compared
+  std::uint64_t views = 0;  // results that are views: geometry and memory compared
   std::uint64_t views_equal = 0;
-  std::uint64_t scalars = 0;              // numbers that went back to Python
+  std::uint64_t scalars = 0;  // numbers that went back to Python
   std::uint64_t scalars_equal = 0;
-  std::uint64_t undefined = 0;            // memory without content: nothing to compare
-  std::uint64_t random = 0;               // outputs of random calls: taken from the trace
+  std::uint64_t undefined = 0;  // memory without content: nothing to compare
+  std::uint64_t random = 0;     // outputs of random calls: taken from the trace
   std::uint64_t parameters = 0;
   std::uint64_t externals = 0;
   std::uint64_t holes = 0;
   // Weights that are not those recorded; nothing is executed then.
   std::vector<std::string> wrong_parameters;
-  std::vector<VerifyFinding> findings;        // the first ones
-  std::vector<std::string> environment;       // "torch 2.15.0 when recorded, 2.16.0 here"
+  std::vector<VerifyFinding> findings;   // the first ones
+  std::vector<std::string> environment;  // "torch 2.15.0 when recorded, 2.16.0 here"
   double seconds = 0;
 
   [[nodiscard]] bool reproduced() const {
@@ -53,8 +53,8 @@ struct VerifyReport {
   }
 };
 
-// 0 reproduced; 1 not, in the environment of the recording or with other weights; 2 not, but in another
-// environment, where bits may move: no answer.
+// 0 reproduced; 1 not, in the environment of the recording or with other weights; 2 not, but in
+// another environment, where bits may move: no answer.
 inline int verify_exit_status(const VerifyReport& report) {
   if (report.reproduced()) return 0;
   return report.wrong_parameters.empty() && !report.environment.empty() ? 2 : 1;

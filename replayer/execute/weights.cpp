@@ -29,8 +29,8 @@ Result<at::Tensor> follow_recipe(const TraceReader& trace, const Parameter& para
   if (parameter.recipe == Recipe::kValue) {
     const auto bytes = trace.value(parameter.hash);
     if (!bytes.ok()) return bytes.status();
-    at::Tensor tensor = at::empty(dictionary.geometry(view.geometry).sizes,
-                                  at::TensorOptions().dtype(dtype));
+    at::Tensor tensor =
+        at::empty(dictionary.geometry(view.geometry).sizes, at::TensorOptions().dtype(dtype));
     if (tensor.nbytes() != bytes->size()) {
       return Status(Code::kCorrupt, "stored value of '" + parameter.name + "' has another size");
     }
@@ -88,8 +88,8 @@ Status load_parameters(const TraceReader& trace, const std::vector<Parameter>& p
     }
     copy_elements(*made, place);
     const at::Tensor dense = made->contiguous();
-    const Hash128 hash = hash_bytes(
-        {static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()});
+    const Hash128 hash =
+        hash_bytes({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()});
     if (hash != parameter.hash) wrong.push_back(parameter.name);
   }
   return {};

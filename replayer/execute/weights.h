@@ -1,4 +1,5 @@
-// Rebuilds a program's parameters from a checkpoint by their recorded recipes, and proves each by hash.
+// Rebuilds a program's parameters from a checkpoint by their recorded recipes, and proves each by
+// hash.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@
 
 namespace goldentrace {
 
-// Fills `memory` with every parameter. Names whose bytes are not those recorded go to `wrong`. Not ok
-// when a source is missing from the checkpoint, or a stored value from the trace.
+// Fills `memory` with every parameter. Names whose bytes are not those recorded go to `wrong`. Not
+// ok when a source is missing from the checkpoint, or a stored value from the trace.
 Status load_parameters(const TraceReader& trace, const std::vector<Parameter>& parameters,
                        const Checkpoint& checkpoint, const Dictionary& dictionary, Memory& memory,
                        std::vector<std::string>& wrong);

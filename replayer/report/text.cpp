@@ -275,9 +275,10 @@ std::string next_command(const ReplayReport& report) {
 }  // namespace
 
 std::string text_report(const ReplayReport& report) {
+  static const std::string verdict_word[] = {"AGREE  ", "DIVERGE  ", "UNDECIDED  "};
   Lines lines;
   const int status = exit_status(report.verdict);
-  lines.add(at_both_ends((status == 0 ? "AGREE  " : "DIVERGE  ") + report.headline,
+  lines.add(at_both_ends(verdict_word[status] + report.headline,
                          "exit " + std::to_string(status)));
   add_sides(lines, report);
   // Nobody is blamed below the first rung that differs: only that one is shown with its details.

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <set>
 
 namespace goldentrace {
@@ -228,8 +229,8 @@ TokensReport compare_tokens(const Text& oracle, const Text& candidate, double lo
     request = only_request(candidate);
     if (request != nullptr) report.candidate_piece = piece(request->output_pieces, i);
 
-    // A tie: the oracle's own gap between the two tokens is less than what the band lets the
-    // logits move.
+    // A tie: the oracle's own gap between the two tokens is no more than what the band lets the
+    // difference of two logits move, each by `logits_band` of their root mean square.
     double gap = INFINITY;
     const auto other = std::find(want.top_ids.begin(), want.top_ids.end(), got.chosen);
     if (other != want.top_ids.end()) {
@@ -237,8 +238,9 @@ TokensReport compare_tokens(const Text& oracle, const Text& candidate, double lo
             static_cast<double>(
                 want.top_logits[static_cast<std::size_t>(other - want.top_ids.begin())]);
     }
-    const bool tie = std::isfinite(gap) &&  // an infinite logit is no tie
-                     gap <= logits_band * std::fabs(static_cast<double>(want.top_logits.front()));
+    // An infinite logit is no tie, nor is anything where the logits' size is not known.
+    const bool tie = std::isfinite(gap) && want.logits_rms > 0 &&
+                     gap <= logits_band * want.logits_rms * std::numbers::sqrt2;
     report.rung.status = tie ? RungStatus::kTie : RungStatus::kDiff;
     return report;
   }

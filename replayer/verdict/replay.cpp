@@ -85,12 +85,15 @@ void decide(ReplayReport& report) {
   } else {
     const bool identical = ops.outputs > 0 && ops.identical == ops.outputs &&
                            ops.unmatched_oracle == 0 && ops.unmatched_candidate == 0;
-    report.verdict = identical ? Verdict::kIdentical : Verdict::kInBand;
+    const bool undecided = ops.hash_only > 0 && ops.in_band + ops.not_refuted == 0;
+    report.verdict = identical   ? Verdict::kIdentical
+                     : undecided ? Verdict::kUndecided
+                                 : Verdict::kInBand;
     // Nothing is claimed of what was not compared.
     const std::string how = identical          ? "bit-identical"
                             : ops.outputs == 0 ? "no call compared"
-                            : ops.hash_only > 0
-                                ? grouped(ops.hash_only) + " outputs differ, not judged (hash only)"
+                            : undecided
+                                ? "outputs differ, and hashes alone can't say how far"
                                 : "in band";
     report.headline =
         how + (report.tokens.compared > 0 ? ", greedy tokens identical" : ", tokens not compared");
@@ -105,6 +108,8 @@ int exit_status(Verdict verdict) {
     case Verdict::kInBand:
     case Verdict::kTie:
       return 0;
+    case Verdict::kUndecided:
+      return 2;
     default:
       return 1;
   }
@@ -137,6 +142,8 @@ const char* verdict_name(Verdict verdict) {
       return "ops_out_of_band";
     case Verdict::kStructure:
       return "structure_differs";
+    case Verdict::kUndecided:
+      return "cannot_distinguish";
   }
   return "unknown";
 }

@@ -1,4 +1,5 @@
-// What is kept of a tensor, as plain data. How it is computed: src/digest/; the definitions: FORMAT.md.
+// What is kept of a tensor, as plain data. How it is computed: src/digest/; the definitions:
+// FORMAT.md.
 #pragma once
 
 #include <compare>
@@ -17,8 +18,9 @@ struct Hash128 {
 // 32 lower-case hexadecimal digits, high half first (as XXH3-128's canonical form is printed).
 std::string to_hex(const Hash128& hash);
 
-// The `stats` digest of a real float tensor. Elements that are NaN, infinite or sentinels (finite with
-// |x| >= 1e30, what attention masks are filled with) are counted apart and left out of the four figures.
+// The `stats` digest of a real float tensor. Elements that are NaN, infinite or sentinels (finite
+// with |x| >= 1e30, what attention masks are filled with) are counted apart and left out of the
+// four figures.
 struct Stats {
   std::uint64_t count = 0;
   std::uint64_t nan = 0;

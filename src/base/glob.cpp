@@ -2,8 +2,8 @@
 
 namespace goldentrace {
 
-// Iterative with one backtrack point per kind of star would miss `*` inside `**`; patterns are a few
-// dozen characters, so plain recursion on stars is clear and fast enough.
+// Iterative with one backtrack point per kind of star would miss `*` inside `**`; patterns are a
+// few dozen characters, so plain recursion on stars is clear and fast enough.
 bool glob_match(std::string_view pattern, std::string_view text) {
   while (!pattern.empty()) {
     if (pattern.front() == '*') {
@@ -15,7 +15,8 @@ bool glob_match(std::string_view pattern, std::string_view text) {
       }
     }
     if (text.empty()) return false;
-    const bool same = pattern.front() == '?' ? text.front() != '.' : pattern.front() == text.front();
+    const bool same =
+        pattern.front() == '?' ? text.front() != '.' : pattern.front() == text.front();
     if (!same) return false;
     pattern.remove_prefix(1);
     text.remove_prefix(1);

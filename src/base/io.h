@@ -17,7 +17,8 @@ class ByteSource {
  public:
   virtual ~ByteSource() = default;
   [[nodiscard]] virtual std::uint64_t size() const = 0;
-  // Fills `out` from `offset` or fails; a read past the end is kCorrupt with offset, wanted, available.
+  // Fills `out` from `offset` or fails; a read past the end is kCorrupt with offset, wanted,
+  // available.
   virtual Status read(std::uint64_t offset, std::span<std::byte> out) const = 0;
   // What to call it in messages.
   [[nodiscard]] virtual const std::string& name() const = 0;

@@ -87,8 +87,8 @@ template <DType dtype>
 
 // ---- stats --------------------------------------------------------------------------------------
 
-// One superblock's sums by lane. No fused multiply-add (the build forbids contraction), so that every
-// instruction set gives the same answer.
+// One superblock's sums by lane. No fused multiply-add (the build forbids contraction), so that
+// every instruction set gives the same answer.
 struct Lanes {
   alignas(64) std::array<double, kStatsLanes> sum{};
   alignas(64) std::array<double, kStatsLanes> squares{};
@@ -133,7 +133,8 @@ template <DType dtype>
 }
 
 // One compiled version an instruction set, chosen when the program starts.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
+    !defined(__SANITIZE_ADDRESS__)
 #define GOLDENTRACE_CLONES __attribute__((target_clones("arch=x86-64-v4", "avx2", "default")))
 #else
 #define GOLDENTRACE_CLONES

@@ -13,8 +13,9 @@ namespace goldentrace {
 
 class Dictionary {
  public:
-  // Appends the chunk's definitions and checks that it starts where the last one ended, that every id
-  // in it is defined, and that every tensor lies inside its storage. kCorrupt names what is wrong.
+  // Appends the chunk's definitions and checks that it starts where the last one ended, that every
+  // id in it is defined, and that every tensor lies inside its storage. kCorrupt names what is
+  // wrong.
   Status absorb(const ProgramChunk& chunk);
 
   [[nodiscard]] const std::string& string(std::uint32_t id) const { return strings_[id]; }

@@ -1,7 +1,7 @@
-// The recorded program as plain data: definitions (strings, operators, scopes, geometries, storages,
-// tensors, ambient states) and calls. The recorder fills a ProgramChunk, the writer encodes it, the
-// reader decodes the same struct again. Ids are dense first-seen numbers over the whole file; a
-// chunk holds the definitions that its own calls use first.
+// The recorded program as plain data: definitions (strings, operators, scopes, geometries,
+// storages, tensors, ambient states) and calls. The recorder fills a ProgramChunk, the writer
+// encodes it, the reader decodes the same struct again. Ids are dense first-seen numbers over the
+// whole file; a chunk holds the definitions that its own calls use first.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ enum TensorFlag : std::uint8_t {
   kTensorNegative = 4,       // lazy negation bit
 };
 
-// A view of a storage. Two arguments with the same storage, geometry, dtype, flags and offset are the
-// same tensor, whatever TensorImpl carried them.
+// A view of a storage. Two arguments with the same storage, geometry, dtype, flags and offset are
+// the same tensor, whatever TensorImpl carried them.
 struct Tensor {
   std::uint32_t storage = 0;
   std::uint32_t geometry = 0;
@@ -71,13 +71,13 @@ enum class NodeKind : std::uint8_t {
   kInt = 3,              // also dtypes, layouts, memory formats, enums: PyTorch passes them as ints
   kDouble = 4,           // value: the bits
   kBool = 5,
-  kString = 6,   // value: string id
-  kDevice = 7,   // value: string id, "cpu" or "cuda:0"
-  kList = 8,     // value: number of children, which follow in order
-  kTuple = 9,    // like kList
-  kComplex = 10,    // two kDouble children: real, imaginary
-  kGenerator = 11,  // value: string id, its device; state is not kept, random results are
-  kWrappedInt = 12,     // a wrapped number with its value; no storage of its own
+  kString = 6,       // value: string id
+  kDevice = 7,       // value: string id, "cpu" or "cuda:0"
+  kList = 8,         // value: number of children, which follow in order
+  kTuple = 9,        // like kList
+  kComplex = 10,     // two kDouble children: real, imaginary
+  kGenerator = 11,   // value: string id, its device; state is not kept, random results are
+  kWrappedInt = 12,  // a wrapped number with its value; no storage of its own
   kWrappedDouble = 13,
   kWrappedBool = 14,
   kUnstorable = 15,  // value: string id, the reason; the call can't be executed again
@@ -104,7 +104,7 @@ struct Write {
   std::uint32_t tensor = 0;
   std::uint32_t version = 0;  // the storage's write counter after the call; the first write makes 1
   std::uint8_t flags = 0;
-  Hash128 hash;                  // when kWriteHashed
+  Hash128 hash;                   // when kWriteHashed
   std::uint32_t stats_index = 0;  // into ProgramChunk::stats, when kWriteStats
   bool operator==(const Write&) const = default;
 };
@@ -124,10 +124,10 @@ struct Call {
   std::uint16_t arguments = 0;  // top-level nodes; results follow arguments in `nodes`
   std::uint16_t results = 0;
   std::uint16_t writes = 0;
-  std::uint32_t first_node = 0;   // into ProgramChunk::nodes
-  std::uint32_t end_node = 0;     // one past the last result's last node
-  std::uint32_t first_result = 0; // node index where results begin
-  std::uint32_t first_write = 0;  // into ProgramChunk::writes
+  std::uint32_t first_node = 0;    // into ProgramChunk::nodes
+  std::uint32_t end_node = 0;      // one past the last result's last node
+  std::uint32_t first_result = 0;  // node index where results begin
+  std::uint32_t first_write = 0;   // into ProgramChunk::writes
   bool operator==(const Call&) const = default;
 };
 
@@ -148,8 +148,8 @@ struct External {
 
 // When and where a call ran. Kept apart from the program: equal programs have equal program chunks.
 struct Timing {
-  std::uint32_t thread = 0;        // first-seen number, never an operating-system id
-  std::uint64_t start_ns = 0;      // since the recording began
+  std::uint32_t thread = 0;    // first-seen number, never an operating-system id
+  std::uint64_t start_ns = 0;  // since the recording began
   std::uint64_t duration_ns = 0;
   bool operator==(const Timing&) const = default;
 };

@@ -34,12 +34,12 @@ struct Header {
 
 // How a module's parameter comes from the checkpoint's tensors. Stored: append only.
 enum class Recipe : std::uint8_t {
-  kValue = 0,  // it does not: the bytes are in a values chunk under the parameter's hash
-  kSame = 1,   // equal to sources[0]
-  kCast = 2,   // sources[0] converted to the parameter's dtype
-  kTied = 3,   // the same memory as the parameter named sources[0]
-  kStack = 4,  // the sources stacked along a new first dimension
-  kConcat = 5, // the sources joined along the first dimension
+  kValue = 0,   // it does not: the bytes are in a values chunk under the parameter's hash
+  kSame = 1,    // equal to sources[0]
+  kCast = 2,    // sources[0] converted to the parameter's dtype
+  kTied = 3,    // the same memory as the parameter named sources[0]
+  kStack = 4,   // the sources stacked along a new first dimension
+  kConcat = 5,  // the sources joined along the first dimension
 };
 
 enum class ParameterKind : std::uint8_t { kParameter = 0, kBuffer = 1 };
@@ -76,7 +76,7 @@ struct Setting {
 
 struct Request {
   std::uint32_t id = 0;
-  std::string prompt;                    // text; "" when the run was given ids
+  std::string prompt;  // text; "" when the run was given ids
   std::vector<std::int64_t> prompt_ids;
   std::vector<std::string> prompt_pieces;  // the tokenizer's piece for each id; may be empty
   std::vector<Setting> sampling;
@@ -102,8 +102,9 @@ struct Step {
   std::int64_t chosen = -1;
   std::vector<std::int64_t> top_ids;  // by falling logit, lowest id first among equals
   std::vector<float> top_logits;
-  double gap_ulp = 0;    // top-2 gap in units in the last place of the top logit's dtype
-  double logprob = 0;    // natural log of the chosen token's probability, raw (temperature 1)
+  double gap_ulp = 0;  // top-2 gap in units in the last place of the top logit's dtype
+  double logits_rms = 0;  // root mean square of the finite logits
+  double logprob = 0;  // natural log of the chosen token's probability, raw (temperature 1)
   bool operator==(const Step&) const = default;
 };
 

@@ -492,6 +492,7 @@ Result<Text> decode_text(std::span<const std::byte> raw) {
     }
     step.gap_ulp = entry->gap_ulp();
     step.logprob = entry->logprob();
+    step.logits_rms = entry->logits_rms();
     if (copy.broken()) return bad_offsets();
     text.steps.push_back(std::move(step));
   }

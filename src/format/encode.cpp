@@ -364,7 +364,7 @@ Bytes encode_text(const Text& text) {
       rows.push_back(wire::CreateRow(builder, row.request, row.first_row, row.count, row.position));
     }
     steps.push_back(wire::CreateStepDirect(builder, step.step, &rows, step.chosen, &step.top_ids,
-                                           &step.top_logits, step.gap_ulp, step.logprob));
+                                           &step.top_logits, step.gap_ulp, step.logprob, step.logits_rms));
   }
   return finish(builder, wire::CreateTextDirect(builder, &requests, &steps));
 }

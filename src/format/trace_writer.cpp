@@ -12,8 +12,7 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::create(std::unique_ptr<ByteSin
   header.major = kFormatMajor;
   header.minor = kFormatMinor;
   GOLDENTRACE_RETURN_IF_ERROR(writer->write_bytes(encode_file_header()));
-  GOLDENTRACE_RETURN_IF_ERROR(
-      writer->write_chunk(ChunkKind::kHeader, encode_header(header), 0, 0));
+  GOLDENTRACE_RETURN_IF_ERROR(writer->write_chunk(ChunkKind::kHeader, encode_header(header), 0, 0));
   return writer;
 }
 
@@ -66,8 +65,7 @@ Status TraceWriter::flush_values() {
 
 Status TraceWriter::close(const Summary& summary) {
   GOLDENTRACE_RETURN_IF_ERROR(flush_values());
-  GOLDENTRACE_RETURN_IF_ERROR(
-      write_chunk(ChunkKind::kSummary, encode_summary(summary), 0, 0));
+  GOLDENTRACE_RETURN_IF_ERROR(write_chunk(ChunkKind::kSummary, encode_summary(summary), 0, 0));
   std::sort(index_.values.begin(), index_.values.end(),
             [](const ValueEntry& left, const ValueEntry& right) {
               return std::tie(left.hash, left.offset) < std::tie(right.hash, right.offset);

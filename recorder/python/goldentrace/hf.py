@@ -125,6 +125,7 @@ def _step_record(step, logits, chosen, first_position, rows):
         "top_ids": ids[:top].tolist(),
         "top_logits": values[:top].tolist(),
         "gap_ulp": gap if math.isfinite(gap) else 0.0,
+        "logits_rms": logits.double()[logits.isfinite()].square().mean().sqrt().item(),
         "logprob": torch.log_softmax(logits.double(), -1)[chosen].item(),
     }
 

@@ -1,4 +1,5 @@
 // compare_tokens: the rung of the greedy tokens.
+#include <numbers>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -64,15 +65,17 @@ TEST(CompareTokens, CallsItATieOnlyWhenTheOraclesOwnGapIsInsideTheBand) {
     std::vector<std::int64_t> ids;
     std::vector<float> logits;
     RungStatus status;
+    double logits_rms = 16 / std::numbers::sqrt2;  // the band then lets the gap be 1
   };
   const Case cases[] = {
       {"equal logits", {10, 20}, {5, 5}, RungStatus::kTie},
-      {"the edge of the band", {10, 20}, {16, 15}, RungStatus::kTie},
+      {"the edge of the band", {10, 20}, {16, 15.001f}, RungStatus::kTie},
       {"just outside", {10, 20}, {16, 14.9f}, RungStatus::kDiff},
       {"far outside", {10, 20}, {16, 1}, RungStatus::kDiff},
       {"the second of three", {10, 15, 20}, {16, 15.8f, 15.5f}, RungStatus::kTie},
-      {"negative logits: the band goes by size", {10, 20}, {-16, -16.5f}, RungStatus::kTie},
-      {"zero leaves no room", {10, 20}, {0, -0.01f}, RungStatus::kDiff},
+      {"negative logits", {10, 20}, {-16, -16.5f}, RungStatus::kTie},
+      {"small logits leave little room", {10, 20}, {16, 15.9f}, RungStatus::kDiff, 0.5},
+      {"logits of unknown size", {10, 20}, {16, 16}, RungStatus::kDiff, 0},
       {"the other token is not in the evidence", {10, 30}, {16, 15.9f}, RungStatus::kDiff},
       {"no logits at all", {}, {}, RungStatus::kDiff},
       {"an infinite logit is a fault, not a tie", {10, 20}, {kInf, 5}, RungStatus::kDiff},
@@ -85,6 +88,7 @@ TEST(CompareTokens, CallsItATieOnlyWhenTheOraclesOwnGapIsInsideTheBand) {
     Text oracle = three_steps();
     oracle.steps[0].top_ids = c.ids;
     oracle.steps[0].top_logits = c.logits;
+    oracle.steps[0].logits_rms = c.logits_rms;
     Text candidate = three_steps();
     candidate.steps[0].chosen = 20;
     EXPECT_EQ(compare_tokens(oracle, candidate, 0.0625).rung.status, c.status);

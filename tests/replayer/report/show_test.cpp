@@ -1,0 +1,162 @@
+// `replay show` on traces made in memory; make_trace has every kind of node.
+#include "replayer/report/show.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "replayer/report/format.h"
+#include "tests/support/run_trace.h"
+#include "tests/support/traces.h"
+
+namespace goldentrace {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::TempFolder;
+
+class Show : public ::testing::Test {
+ protected:
+  Show() {
+    const Bytes bytes = testing::make_trace();
+    trace_ = folder_.write("t.fb", {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  // The lines that show prints.
+  std::vector<std::string> lines(ShowWhat what, bool as_json) {
+    std::ostringstream out;
+    const Status status = show({trace_, what, as_json}, out);
+    EXPECT_TRUE(status.ok()) << status.message();
+    std::istringstream in(out.str());
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    return lines;
+  }
+  TempFolder folder_;
+  std::string trace_;
+};
+
+TEST_F(Show, SummaryNamesWhoRanAndWhatWasCounted) {
+  std::string joined;
+  for (const std::string& line : lines(ShowWhat::kSummary, true)) joined += line + "\n";
+  const json object = json::parse(joined);
+  EXPECT_EQ(object["trace"], trace_);
+  EXPECT_EQ(object["engine"], "transformers 5.24.0");
+  EXPECT_EQ(object["dtype"], "bfloat16");
+  EXPECT_EQ(object["calls"], 4);
+  EXPECT_EQ(object["environment"]["torch"], "2.9.0");
+  EXPECT_EQ(object["counters"]["holes"]["value"], 1);
+  EXPECT_EQ(object["counters"]["holes"]["first"], "call 2: aten::linear");
+  EXPECT_EQ(object["command"].size(), 5u);
+
+  const std::vector<std::string> text = lines(ShowWhat::kSummary, false);
+  EXPECT_THAT(text, ::testing::Contains("engine      transformers 5.24.0"));
+  EXPECT_THAT(text, ::testing::Contains("environment torch                     2.9.0"));
+  EXPECT_THAT(text, ::testing::Contains("counters    holes                     1"));
+}
+
+TEST_F(Show, CallsInTextAreOneLineEachWithEveryKindOfArgument) {
+  const std::vector<std::string> text = lines(ShowWhat::kCalls, false);
+  ASSERT_EQ(text.size(), 4u);
+  EXPECT_THAT(text[0], HasSubstr("0  0  model.layers.0.mlp  aten::mul.Tensor(%0:float32 [2, 3], "
+                                 "%1:float32 []) -> %5:bfloat16 [2, 3]  #"));
+  EXPECT_THAT(text[1], HasSubstr("aten::cat(None, undefined, -3, 2147483648, -9223372036854775808, "
+                                 "-0.0, nan, True, \"mean\", cuda:0, [%2:complex64 [], [[], 5], "
+                                 "%4:float32 [3, 2]], 1.5+-2.5j, generator(cpu), -5000000000, "
+                                 "1e-06, True, <not stored: a hook object>, [], False) -> "
+                                 "%3:bfloat16 [0, 5], [%0:float32 [2, 3]]"));
+  EXPECT_THAT(text[1], HasSubstr("undefined  #"));
+  EXPECT_THAT(text[1], HasSubstr("not re-executable"));
+  EXPECT_THAT(text[2], HasSubstr("scope with a zero \\x00 byte"));
+  EXPECT_THAT(text[2], HasSubstr("  threw"));
+  for (const std::string& line : text) EXPECT_EQ(line, printable(line));
+}
+
+TEST_F(Show, CallsInJsonAreOneObjectALine) {
+  const std::vector<std::string> text = lines(ShowWhat::kCalls, true);
+  ASSERT_EQ(text.size(), 4u);
+  const json first = json::parse(text[0]);
+  EXPECT_EQ(first["call"], 0);
+  EXPECT_EQ(first["scope"], "model.layers.0.mlp");
+  EXPECT_EQ(first["op"], "aten::mul.Tensor");
+  EXPECT_EQ(first["writes"][0]["stats"]["count"], 12);
+  EXPECT_EQ(first["writes"][0]["value_kept"], true);
+  EXPECT_EQ(first["writes"][0]["hash"].get<std::string>().size(), 32u);
+  const json second = json::parse(text[1]);
+  EXPECT_EQ(second["arguments"].size(), 19u);
+  EXPECT_EQ(second["arguments"][6], "nan");
+  EXPECT_EQ(second["writes"][0]["hash"], nullptr);
+  EXPECT_EQ(second["writes"][0]["undefined"], true);
+  EXPECT_EQ(second["writes"][1]["decision"], true);
+  EXPECT_EQ(second["executable"], false);
+  EXPECT_EQ(second["random"], true);
+  EXPECT_EQ(json::parse(text[2])["failed"], true);
+  EXPECT_EQ(json::parse(text[3])["step"], 2);
+}
+
+TEST_F(Show, ParametersNameTheirTypeAndWhereTheyComeFrom) {
+  const std::vector<std::string> text = lines(ShowWhat::kParameters, false);
+  ASSERT_EQ(text.size(), 6u);
+  EXPECT_TRUE(text[0].starts_with("model.norm.weight  ")) << text[0];
+  EXPECT_THAT(text[0], HasSubstr("float32 [2, 3]"));
+  EXPECT_TRUE(text[2].ends_with("  stack")) << text[2];
+  const std::vector<std::string> as_json = lines(ShowWhat::kParameters, true);
+  ASSERT_EQ(as_json.size(), 6u);
+  const json experts = json::parse(as_json[2]);
+  EXPECT_EQ(experts["recipe"], "stack");
+  EXPECT_EQ(experts["sources"], json({"e.0", "e.1"}));
+  EXPECT_EQ(json::parse(as_json[5])["kind"], "buffer");
+}
+
+TEST_F(Show, TokensEscapeWhatIsNoText) {
+  const std::vector<std::string> text = lines(ShowWhat::kTokens, false);
+  EXPECT_EQ(text.at(0), "request 3: 3 prompt + 2 new tokens");
+  EXPECT_EQ(text.at(1), "  prompt \"Hello\"");
+  EXPECT_EQ(text.at(2), "step 1  id 6 \"x\"  gap 3.5 ulp  logprob -0.25");
+  const json object = json::parse(lines(ShowWhat::kTokens, true).at(0));
+  EXPECT_EQ(object["requests"][0]["prompt_ids"].size(), 3u);
+  EXPECT_EQ(object["requests"][0]["sampling"][0]["origin"], "request");
+  EXPECT_EQ(object["steps"][0]["chosen"], 6);
+  EXPECT_TRUE(object["steps"][0]["top_logits"][1].is_null()) << "minus infinity";
+}
+
+// A buffer that is made late is defined by a later chunk.
+TEST_F(Show, FindsParametersThatALaterChunkDefines) {
+  testing::MadeRun run = testing::sample_run();
+  run.parameters[0].tensor = 15;
+  trace_ = testing::write_run(folder_, "late.fb", run);
+  EXPECT_THAT(lines(ShowWhat::kParameters, false).at(0), HasSubstr("bfloat16 [1, 32]"));
+}
+
+TEST_F(Show, RefusesAParameterThatNothingDefines) {
+  testing::MadeRun run = testing::sample_run();
+  run.parameters[0].tensor = 18;
+  std::ostringstream out;
+  const Status status =
+      show({testing::write_run(folder_, "bad.fb", run), ShowWhat::kParameters, false}, out);
+  EXPECT_EQ(status.code(), Code::kCorrupt);
+}
+
+TEST_F(Show, GivesAStatusForWhatIsNoWholeTrace) {
+  const Bytes whole = testing::make_trace();
+  const std::string text(reinterpret_cast<const char*>(whole.data()), whole.size());
+  std::ostringstream out;
+  EXPECT_EQ(show({folder_.file("missing.fb")}, out).code(), Code::kNotFound);
+  EXPECT_EQ(show({folder_.write("cut.fb", text.substr(0, text.size() - 9))}, out).code(),
+            Code::kCorrupt);
+  EXPECT_EQ(out.str(), "");
+  std::string flipped = text;
+  flipped[flipped.size() / 3] = static_cast<char>(flipped[flipped.size() / 3] ^ 4);
+  const std::string damaged = folder_.write("flipped.fb", flipped);
+  bool refused = false;
+  for (const ShowWhat what :
+       {ShowWhat::kSummary, ShowWhat::kCalls, ShowWhat::kParameters, ShowWhat::kTokens}) {
+    refused |= !show({damaged, what, true}, out).ok();
+  }
+  EXPECT_TRUE(refused);
+}
+
+}  // namespace
+}  // namespace goldentrace
