@@ -44,20 +44,22 @@ build: packages $(environment)
 demo: build
 	@sh examples/demo.sh build $(python) $(FAULT)
 
-# The no-torch build is what a machine without LibTorch gets; the sanitizers watch the same code. The
-# dev build proves that a debug build records what a release build does.
-test: build
-	cmake --build --preset release -j $(JOBS)
+# What needs no Torch is tested in the build that has none, and under the sanitizers; the recorder in a
+# release build and in a debug build, which must record the same; the programs by pytest.
+TORCH_TARGETS = record replay goldentrace_python goldentrace_record_test
+test: packages $(environment)
 	cmake --preset no-torch
 	cmake --build --preset no-torch -j $(JOBS)
 	cmake --preset asan-ubsan
 	cmake --build --preset asan-ubsan -j $(JOBS)
+	cmake --preset release -DGOLDENTRACE_PYTHON=$(python)
+	cmake --build --preset release -j $(JOBS) --target $(TORCH_TARGETS)
 	cmake --preset dev -DGOLDENTRACE_PYTHON=$(python)
-	cmake --build --preset dev -j $(JOBS)
+	cmake --build --preset dev -j $(JOBS) --target $(TORCH_TARGETS)
 	ctest --test-dir build/no-torch --output-on-failure -j $(JOBS)
 	ctest --test-dir build/asan-ubsan --output-on-failure -j $(JOBS)
-	ctest --test-dir build/dev --output-on-failure -j $(JOBS)
-	ctest --test-dir build --output-on-failure -j $(JOBS)
+	ctest --test-dir build/dev --output-on-failure -j $(JOBS) -L record
+	ctest --test-dir build --output-on-failure -j $(JOBS) -L record
 	$(python) -m pytest -q tests
 
 clean:

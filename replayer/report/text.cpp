@@ -111,7 +111,7 @@ void add_ops(Lines& lines, const ReplayReport& report) {
   const OpsReport& ops = report.ops;
   add_rung(lines, "ops", report.ops_rung);
   if (ops.differing_calls > 0) {
-    std::string text = grouped(ops.differing_calls) + " calls";
+    std::string text = grouped(ops.differing_calls) + " calls not bit-identical";
     const char* separator = ": ";
     const auto count = [&](std::uint64_t number, const std::string& what) {
       if (number == 0) return;

@@ -107,13 +107,13 @@ TEST(TextReport, ShowsWhatDiffersButCouldNotBeJudgedAndWhy) {
     const char* row;
   };
   const Case cases[] = {
-      {7, 0, 0, 0, "1,300 calls: 7 in band by values"},
-      {0, 7, 0, 0, "1,300 calls: 7 in band by stats"},
-      {1, 2, 0, 0, "1,300 calls: 1 in band by values, 2 by stats"},
-      {0, 7, 200, 0, "1,300 calls: 200 too small to judge, 7 in band by stats"},
-      {0, 0, 0, 5, "1,300 calls: 5 not judged (hash only)"},
+      {7, 0, 0, 0, "1,300 calls not bit-identical: 7 in band by values"},
+      {0, 7, 0, 0, "1,300 calls not bit-identical: 7 in band by stats"},
+      {1, 2, 0, 0, "1,300 calls not bit-identical: 1 in band by values, 2 by stats"},
+      {0, 7, 200, 0, "1,300 calls not bit-identical: 200 too small to judge, 7 in band by stats"},
+      {0, 0, 0, 5, "1,300 calls not bit-identical: 5 not judged (hash only)"},
       {1000, 2000, 200, 100,
-       "1,300 calls: 300 not judged (100 hash only), 1,000 in band by values, 2,000 by stats"},
+       "1,300 calls not bit-identical: 300 not judged (100 hash only), 1,000 in band by values, 2,000 by stats"},
       {0, 0, 0, 0, "1,300 calls"},
   };
   for (const Case& c : cases) {
