@@ -8,6 +8,8 @@
 #include <c10/core/GradMode.h>
 #include <c10/core/InferenceMode.h>
 
+#include "src/base/machine.h"
+
 namespace goldentrace {
 namespace {
 
@@ -49,7 +51,7 @@ Ambient to_ambient(const AmbientBits& bits) {
 std::vector<std::pair<std::string, std::string>> numerics_environment() {
   const at::Context& context = at::globalContext();
   const auto on_off = [](bool on) { return std::string(on ? "on" : "off"); };
-  return {
+  std::vector<std::pair<std::string, std::string>> environment = {
       {"cpu_capability", at::get_cpu_capability()},
       {"deterministic", on_off(context.deterministicAlgorithms())},
       {"matmul_precision",
@@ -57,6 +59,8 @@ std::vector<std::pair<std::string, std::string>> numerics_environment() {
       {"mkldnn", on_off(at::globalContext().userEnabledMkldnn())},
       {"threads", std::to_string(at::get_num_threads())},
   };
+  for (auto& entry : machine_environment()) environment.push_back(std::move(entry));
+  return environment;
 }
 
 }  // namespace goldentrace

@@ -212,6 +212,8 @@ int goldentrace_hash(void* tensor_impl, uint64_t hash[2]) {
 uint32_t goldentrace_scope(const char* path) {
   return recorder == nullptr ? 0 : recorder->scope(path);
 }
+uint32_t goldentrace_scope_below(const char* name) {
+  return recorder == nullptr ? 0 : recorder->scope_below(name);
+}
 void goldentrace_scope_enter(uint32_t scope) { scopes::enter(scope); }
 void goldentrace_scope_exit(uint32_t scope) { scopes::exit(scope); }
-uint32_t goldentrace_scope_current() { return scopes::current(); }

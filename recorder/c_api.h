@@ -40,6 +40,8 @@ GOLDENTRACE_EXTERN int goldentrace_hash(void* tensor_impl, uint64_t hash[2]);
 
 /* The id of a module path in this recording; 0, the root, when none runs. */
 GOLDENTRACE_EXTERN uint32_t goldentrace_scope(const char* path);
+/* The id of `name` below the scope that this thread is in: "model.layers.0" and "<SiLU>" make
+ * "model.layers.0.<SiLU>". */
+GOLDENTRACE_EXTERN uint32_t goldentrace_scope_below(const char* name);
 GOLDENTRACE_EXTERN void goldentrace_scope_enter(uint32_t scope);
 GOLDENTRACE_EXTERN void goldentrace_scope_exit(uint32_t scope);
-GOLDENTRACE_EXTERN uint32_t goldentrace_scope_current(void);

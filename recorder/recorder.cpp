@@ -117,6 +117,7 @@ Result<Hash128> Recorder::add_parameter(const std::string& name, ParameterKind k
 void Recorder::add_text(const Text& text) { session_->add_text(text); }
 void Recorder::set_step(std::uint32_t step) { session_->set_step(step); }
 std::uint32_t Recorder::scope(std::string_view path) { return session_->scope(path); }
+std::uint32_t Recorder::scope_below(std::string_view name) { return session_->scope_below(name); }
 Summary Recorder::summary() const { return session_->summary(); }
 
 void pause_recording() { ++thread_state().paused; }

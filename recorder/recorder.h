@@ -56,6 +56,8 @@ class Recorder {
   void set_step(std::uint32_t step);
   // The id of a module path, for scopes::enter.
   std::uint32_t scope(std::string_view path);
+  // The id of `name` below the scope that this thread is in.
+  std::uint32_t scope_below(std::string_view name);
   // Counters so far; after stop() those of the whole recording.
   [[nodiscard]] Summary summary() const;
 

@@ -1,6 +1,5 @@
 #include "recorder/session.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
 
 #include <algorithm>
@@ -605,9 +604,11 @@ Result<Hash128> Session::add_parameter(const std::string& name, ParameterKind ki
       keep_value(parameter.hash, dense_bytes(view));
     }
   }
-  entry.content = Content::kKnown;
-  entry.parameter = true;
-  refresh_small_hash(entry, storage_of(tensor));
+  // Of memory that reaches further, the rest is in no dictionary: its first read stores it whole.
+  if (covers_storage(tensor)) {
+    entry.content = Content::kKnown;
+    refresh_small_hash(entry, storage_of(tensor));
+  }
   const Hash128 hash = parameter.hash;
   parameters_.push_back(std::move(parameter));
   return hash;
@@ -637,6 +638,13 @@ void Session::set_step(std::uint32_t step) {
 std::uint32_t Session::scope(std::string_view path) {
   const std::lock_guard lock(mutex_);
   return builder_.scope(path);
+}
+
+std::uint32_t Session::scope_below(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  std::string path = builder_.scope_path(scopes::current());
+  if (!path.empty()) path += '.';
+  return builder_.scope(path.append(name));
 }
 
 Summary Session::summary() const {

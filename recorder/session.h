@@ -90,6 +90,7 @@ class Session {
   void add_text(const Text& text) { writer_.push(text, 1u << 16); }
   void set_step(std::uint32_t step);
   std::uint32_t scope(std::string_view path);
+  std::uint32_t scope_below(std::string_view name);
   Summary summary() const;
 
  private:

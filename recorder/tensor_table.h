@@ -35,7 +35,6 @@ struct StorageEntry {
   std::uint32_t id = 0;
   std::uint32_t version = 0;
   Content content = Content::kUnknown;
-  bool parameter = false;
   std::uint64_t bytes = 0;
   std::uint64_t small_hash = 0;  // of all bytes, when kKnown and small()
   std::vector<View> views;

@@ -1,5 +1,7 @@
 #include "recorder/writer_thread.h"
 
+#include <exception>
+#include <string>
 #include <utility>
 
 namespace goldentrace {
@@ -44,8 +46,14 @@ void WriterThread::run() {
     queue_.pop_front();
     lock.unlock();
     // The writer latches its first error; close() returns it.
-    (void)std::visit(WriteItem{*writer_}, item);
+    Status status;
+    try {
+      status = std::visit(WriteItem{*writer_}, item);
+    } catch (const std::exception& error) {
+      status = {Code::kInternal, std::string("the writer failed: ") + error.what()};
+    }
     lock.lock();
+    if (status_.ok()) status_ = status;
     queued_bytes_ -= bytes;
     changed_.notify_all();
   }
@@ -62,6 +70,7 @@ void WriterThread::drain_and_join() {
 
 Status WriterThread::close(const Summary& summary) {
   drain_and_join();
+  GOLDENTRACE_RETURN_IF_ERROR(status_);
   return writer_->close(summary);
 }
 

@@ -45,6 +45,7 @@ class WriterThread {
   std::deque<std::pair<Item, std::uint64_t>> queue_;
   std::uint64_t queued_bytes_ = 0;
   bool stopping_ = false;
+  Status status_;  // an exception on the writer's thread: out of memory
   std::thread thread_;
 };
 

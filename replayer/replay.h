@@ -28,6 +28,7 @@ enum class Verdict : std::uint8_t {
   kTokens,     // 1: other greedy tokens, no call out of band
   kOps,        // 1: a call out of band
   kStructure,  // 1: another program: no call in common, or a call with another constant
+  kLogits,     // 1: the logits moved out of band, no aligned call did
   kUndecided,  // 2: outputs differ, and nothing is kept that says how far
 };
 int exit_status(Verdict verdict);
@@ -96,6 +97,10 @@ struct OpsReport {
   std::uint64_t not_refuted = 0;      // by stats: the lower bound is inside the band
   std::uint64_t out_of_band = 0;
   std::uint64_t not_judged = 0;  // differ, but too few elements or too little kept to judge
+  std::uint64_t uncertain = 0;  // of not_judged: matched between unmatched calls
+  // Out of band by themselves, but without effect: what reads them is bit-identical, or is a sum that
+  // their difference is too small to move out of band.
+  std::uint64_t absorbed = 0;
   std::uint64_t hash_only = 0;   // of those: neither values nor stats are kept on both sides
   std::uint64_t decisions = 0;
   std::uint64_t decisions_differing = 0;
@@ -147,6 +152,7 @@ struct ReplayReport {
   Rung weights;
   Rung config;
   Rung sampling;
+  Rung logits;
   TokensReport tokens;
   Rung ops_rung;
   OpsReport ops;

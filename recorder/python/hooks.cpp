@@ -6,6 +6,8 @@
 
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "recorder/c_api.h"
 
@@ -14,23 +16,40 @@ namespace {
 // Modules that the recording was told by name, alive as long as `names` is. Guarded by the GIL.
 std::unordered_map<PyObject*, std::uint32_t> scope_of_module;
 
-// A module that nobody named (made on the fly, or of another model): its class in brackets.
-std::uint32_t scope_of(PyObject* module) {
+// Modules that nobody named (made on the fly, or of another model), entered and not left yet.
+thread_local std::vector<std::pair<PyObject*, std::uint32_t>> unnamed;
+
+// The scope of a module that is entered: its path, or below the current scope its class in brackets.
+std::uint32_t scope_entered(PyObject* module) {
   const auto found = scope_of_module.find(module);
   if (found != scope_of_module.end()) return found->second;
-  const std::string path = std::string("<") + Py_TYPE(module)->tp_name + ">";
-  return goldentrace_scope(path.c_str());
+  const std::string name = std::string("<") + Py_TYPE(module)->tp_name + ">";
+  unnamed.emplace_back(module, goldentrace_scope_below(name.c_str()));
+  return unnamed.back().second;
+}
+
+// The same one when it is left; entries above it lost their exits.
+std::uint32_t scope_left(PyObject* module) {
+  const auto found = scope_of_module.find(module);
+  if (found != scope_of_module.end()) return found->second;
+  for (std::size_t i = unnamed.size(); i-- > 0;) {
+    if (unnamed[i].first != module) continue;
+    const std::uint32_t scope = unnamed[i].second;
+    unnamed.resize(i);
+    return scope;
+  }
+  return 0;  // entered before the recording began
 }
 
 // enter(module, args): forward pre-hook.
 PyObject* enter(PyObject* /*self*/, PyObject* const* args, Py_ssize_t count) {
-  if (count > 0) goldentrace_scope_enter(scope_of(args[0]));
+  if (count > 0) goldentrace_scope_enter(scope_entered(args[0]));
   Py_RETURN_NONE;
 }
 
 // leave(module, args, output): forward hook, called after exceptions too.
 PyObject* leave(PyObject* /*self*/, PyObject* const* args, Py_ssize_t count) {
-  if (count > 0) goldentrace_scope_exit(scope_of(args[0]));
+  if (count > 0) goldentrace_scope_exit(scope_left(args[0]));
   Py_RETURN_NONE;
 }
 
@@ -41,6 +60,7 @@ PyObject* set_names(PyObject* /*self*/, PyObject* names) {
     return nullptr;
   }
   scope_of_module.clear();
+  unnamed.clear();
   PyObject* module = nullptr;
   PyObject* path = nullptr;
   Py_ssize_t position = 0;

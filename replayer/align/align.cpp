@@ -13,10 +13,11 @@ using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 // A table of this many cells takes 16 MiB; a scope with more calls than that is cut where it is.
 constexpr std::size_t kMaxCells = 4u << 20;
 
-// Longest common subsequence of the keys at `left` and `right`, appended to `pairs`.
+// Longest common subsequence of the keys at `left` and `right`, appended to `pairs`; those between the
+// equal beginning and the equal end are `uncertain` too.
 void match_sequences(const std::vector<StepCall>& oracle, const std::vector<StepCall>& candidate,
                      std::span<const std::uint32_t> left, std::span<const std::uint32_t> right,
-                     Pairs& pairs) {
+                     Pairs& pairs, Positions& uncertain) {
   const auto same = [&](std::size_t i, std::size_t j) {
     return oracle[left[i]].key == candidate[right[j]].key;
   };
@@ -52,6 +53,7 @@ void match_sequences(const std::vector<StepCall>& oracle, const std::vector<Step
   }
   for (std::size_t i = 0, j = 0; i < rows && j < columns;) {
     if (same(head + i, head + j)) {
+      uncertain.push_back(left[head + i]);
       pairs.emplace_back(left[head + i++], right[head + j++]);
     } else if (at(i + 1, j) >= at(i, j + 1)) {
       ++i;
@@ -94,8 +96,10 @@ Alignment align(const std::vector<StepCall>& oracle, const std::vector<StepCall>
   for (const auto& [scope, left] : by_scope(oracle)) {
     const auto right = candidate_scopes.find(scope);
     if (right == candidate_scopes.end()) continue;
-    match_sequences(oracle, candidate, left, right->second, alignment.matched);
+    match_sequences(oracle, candidate, left, right->second, alignment.matched,
+                    alignment.uncertain);
   }
+  std::sort(alignment.uncertain.begin(), alignment.uncertain.end());
   std::sort(alignment.matched.begin(), alignment.matched.end());
   std::vector<bool> oracle_used(oracle.size(), false);
   std::vector<bool> candidate_used(candidate.size(), false);

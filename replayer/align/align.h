@@ -17,6 +17,9 @@ namespace goldentrace {
 struct Alignment {
   // Positions in the oracle's and the candidate's calls, by rising oracle position.
   std::vector<std::pair<std::uint32_t, std::uint32_t>> matched;
+  // Oracle positions of matches with unmatched calls on both sides of them in their scope: the same
+  // operator and shape, but perhaps another quantity (a cast before a product, not after it).
+  std::vector<std::uint32_t> uncertain;
   std::vector<std::uint32_t> only_oracle;
   std::vector<std::uint32_t> only_candidate;
 };

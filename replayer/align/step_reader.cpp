@@ -33,6 +33,7 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
     const Write& write = chunk.writes[call.first_write + w];
     Output output;
     output.dtype = program_.dictionary().tensor(write.tensor).dtype;
+    output.storage = program_.dictionary().tensor(write.tensor).storage;
     output.flags = write.flags;
     output.elements =
         static_cast<std::uint64_t>(element_count(program_.dictionary().geometry_of(write.tensor)));
@@ -42,18 +43,22 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
     out.key = out.key * 0x9e3779b97f4a7c15ull + output.shape + 1;
     out.outputs.push_back(output);
   }
-  read_constants(chunk, call, out);
+  read_arguments(chunk, call, out);
   return out;
 }
 
-void StepReader::read_constants(const ProgramChunk& chunk, const Call& call, StepCall& out) {
+void StepReader::read_arguments(const ProgramChunk& chunk, const Call& call, StepCall& out) {
   for (std::size_t n = call.first_node; n < call.first_result; ++n) {
     const Node& node = chunk.nodes[n];
-    if (node.kind == NodeKind::kWrappedInt) {
+    if (node.kind == NodeKind::kTensor) {
+      const auto tensor = static_cast<std::uint32_t>(node.value);
+      out.reads.push_back(program_.dictionary().tensor(tensor).storage);
+    } else if (node.kind == NodeKind::kWrappedInt) {
       out.constants.push_back(static_cast<double>(node.value));
-    } else if ((node.kind == NodeKind::kDouble || node.kind == NodeKind::kWrappedDouble) &&
-               !from_data_.contains(node.value)) {
-      out.constants.push_back(std::bit_cast<double>(node.value));
+    } else if (node.kind == NodeKind::kDouble || node.kind == NodeKind::kWrappedDouble) {
+      out.constants.push_back(from_data_.contains(node.value)
+                                  ? kFromData
+                                  : std::bit_cast<double>(node.value));
     }
   }
   for (std::size_t n = call.first_result; n < call.end_node; ++n) {

@@ -2,6 +2,7 @@
 // names are interned over both sides. Memory grows with one step.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,6 +25,10 @@ class Names {
   std::vector<std::string> texts_;
 };
 
+// A NaN that no computation makes ("data" is in its bits).
+inline constexpr std::int64_t kFromDataBits = 0x7ff8646174610000;
+inline const double kFromData = std::bit_cast<double>(kFromDataBits);
+
 // One output of a call, without its bytes.
 struct Output {
   DType dtype = DType::kFloat32;
@@ -31,7 +36,8 @@ struct Output {
   Hash128 hash;
   Stats stats;  // when kWriteStats
   std::uint64_t elements = 0;
-  std::uint32_t shape = 0;  // name id of "bfloat16 [1, 96, 128]"
+  std::uint32_t storage = 0;  // the trace's own id
+  std::uint32_t shape = 0;    // name id of "bfloat16 [1, 96, 128]"
 };
 
 struct StepCall {
@@ -39,7 +45,9 @@ struct StepCall {
   std::uint32_t scope = 0;  // name ids
   std::uint32_t op = 0;
   std::vector<Output> outputs;    // what it wrote
-  std::vector<double> constants;  // numbers among its arguments that the code, not the data, chose
+  std::vector<std::uint32_t> reads;  // storages among its arguments, the trace's own ids
+  // Numbers among its arguments; kFromData stands for one that came from a tensor (item).
+  std::vector<double> constants;
   std::uint64_t key = 0;          // op and the shapes it wrote: what alignment compares
 };
 
@@ -58,7 +66,7 @@ class StepReader {
 
  private:
   StepCall convert(const ProgramChunk& chunk, std::size_t i);
-  void read_constants(const ProgramChunk& chunk, const Call& call, StepCall& out);
+  void read_arguments(const ProgramChunk& chunk, const Call& call, StepCall& out);
   std::uint32_t scope_name(std::uint32_t scope);
   std::uint32_t op_name(std::uint32_t op);
 

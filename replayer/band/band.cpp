@@ -46,6 +46,11 @@ void PooledDistance::add(const Distance& distance, std::uint64_t elements) {
   if (elements >= kMinElements) worst_single_ = std::max(worst_single_, distance.relative());
 }
 
+void PooledDistance::add_identical(double norm, std::uint64_t elements) {
+  norm_squares_ += norm * norm;
+  elements_ += elements;
+}
+
 Distance PooledDistance::pooled() const {
   Distance distance;
   distance.difference = std::sqrt(difference_squares_);

@@ -27,17 +27,19 @@ struct Distance {
   [[nodiscard]] double relative() const;
 };
 
-// The distance of one call's output over the steps in which it differs, as one: root of the summed squares. A single
-// decode step's tensors are small, and one ill-conditioned element can carry a small tensor out of
-// any band (measured with sdpa against eager: 9 % at a state of 256 elements whose steps together
-// are 3 % away), so the band holds for the pool, and four times the band for each step alone.
-// With fewer than kMinElements elements in all, nothing is claimed.
+// The distance of one call's output over all steps, as one: root of the summed squares. A single decode
+// step's tensors are small, and one ill-conditioned element can carry a small tensor out of any band
+// (measured with sdpa against eager: 9 % at a state of 256 elements whose steps together are 3 %
+// away), so the band holds for the pool, and four times the band for each step alone. With fewer
+// than kMinElements elements in all, nothing is claimed.
 class PooledDistance {
  public:
   static constexpr std::uint64_t kMinElements = 16;
   static constexpr double kSingleLimit = 4;
 
   void add(const Distance& distance, std::uint64_t elements);
+  // A step whose output is bit-identical: its norm counts, its difference is 0.
+  void add_identical(double norm, std::uint64_t elements);
   [[nodiscard]] double relative() const { return pooled().relative(); }
   [[nodiscard]] bool judged() const { return non_finite_ || elements_ >= kMinElements; }
   [[nodiscard]] bool in_band(double band) const;

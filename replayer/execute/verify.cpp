@@ -20,6 +20,7 @@
 
 #include "replayer/execute/memory.h"
 #include "replayer/execute/weights.h"
+#include "src/base/machine.h"
 #include "src/digest/digest.h"
 #include "src/format/trace_reader.h"
 
@@ -76,18 +77,19 @@ class KeepAmbient {
 };
 
 std::vector<std::string> compare_environment(const Header& header) {
-  const std::pair<const char*, std::string> here[] = {
+  std::vector<std::pair<std::string, std::string>> here = {
       {"torch", TORCH_VERSION},
       {"cpu_capability", at::get_cpu_capability()},
       {"mkldnn", at::globalContext().userEnabledMkldnn() ? "on" : "off"},
   };
+  for (auto& entry : machine_environment()) here.push_back(std::move(entry));
   std::vector<std::string> differences;
   for (const auto& [key, value] : here) {
     std::string recorded = header.environment_value(key);
     // The wheel's build tag ("+cu130") is not part of the version that LibTorch states.
-    if (std::string_view(key) == "torch") recorded = recorded.substr(0, recorded.find('+'));
+    if (key == "torch") recorded = recorded.substr(0, recorded.find('+'));
     if (!recorded.empty() && recorded != value) {
-      differences.push_back(std::string(key) + " " + recorded + " when recorded, " + value +
+      differences.push_back(key + " " + recorded + " when recorded, " + value +
                             " here");
     }
   }
@@ -439,7 +441,8 @@ class Executor {
       return {};
     }
     if ((write.flags & kWriteHashed) == 0) return {};
-    ++report_.hashes;
+    const bool random = (call.flags & kCallRandom) != 0;
+    if (!random) ++report_.hashes;
     if (!memory_.has(dictionary.tensor(write.tensor).storage)) {
       find(dictionary.describe_tensor(write.tensor) + ": was not made");
       return {};
@@ -451,11 +454,10 @@ class Executor {
       find(dictionary.describe_tensor(write.tensor) + ": does not fit in the memory made here");
       return {};
     }
-    if ((call.flags & kCallRandom) != 0) {
+    if (random) {
       const auto bytes = trace_.value(write.hash);
       if (!bytes.ok()) return bytes.status();
       ++report_.random;
-      ++report_.hashes_equal;
       return put_value(*bytes, got);
     }
     const TensorView view{static_cast<const std::byte*>(got.const_data_ptr()),

@@ -92,6 +92,8 @@ json ops(const OpsReport& ops) {
           {"out_of_band", ops.out_of_band},
           {"not_judged", ops.not_judged},
           {"not_judged_hash_only", ops.hash_only},
+          {"not_judged_uncertain", ops.uncertain},
+          {"absorbed", ops.absorbed},
           {"decisions", ops.decisions},
           {"decisions_differing", ops.decisions_differing},
           {"first_decision", difference(ops.first_decision)},
@@ -149,6 +151,7 @@ std::string json_report(const ReplayReport& report) {
                {"weights", rung(report.weights)},
                {"config", rung(report.config)},
                {"sampling", rung(report.sampling)},
+               {"logits", rung(report.logits)},
                {"tokens", tokens(report.tokens)},
                {"ops", ops(report.ops)},
                {"longest_position", report.longest_position}});

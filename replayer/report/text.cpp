@@ -118,12 +118,12 @@ void add_ops(Lines& lines, const ReplayReport& report) {
       text += separator + grouped(number) + what;
       separator = ", ";
     };
-    const bool mixed = ops.hash_only > 0 && ops.hash_only < ops.not_judged;
-    count(ops.not_judged, mixed ? " not judged (" + grouped(ops.hash_only) + " hash only)"
-                          : ops.hash_only > 0 ? " not judged (hash only)"
-                                              : " too small to judge");
     count(ops.in_band, " in band by values");
     count(ops.not_refuted, ops.in_band > 0 ? " by stats" : " in band by stats");
+    count(ops.absorbed, " without effect");
+    count(ops.not_judged - ops.hash_only - ops.uncertain, " too small");
+    count(ops.uncertain, " unsure");
+    count(ops.hash_only, " by hash only");
     lines.row("  differ", text);
   }
   if (ops.worst_in_band) {
@@ -223,11 +223,9 @@ void add_sides(Lines& lines, const ReplayReport& report) {
     lines.row(label,
               padded(clipped_left(printable(side->path), width), width) + "  " + side->description);
   }
-  for (const auto& [label, side] : sides) {
-    if (side->losses > 0) {
-      lines.row("loss", std::string("the ") + label + "'s recording lost something " +
-                            grouped(side->losses) + " times (replay show tells what)");
-    }
+  if (report.oracle.losses + report.candidate.losses > 0) {
+    lines.row("loss", "while recording: oracle " + grouped(report.oracle.losses) + ", candidate " +
+                          grouped(report.candidate.losses) + " (replay show tells what)");
   }
 }
 
@@ -266,6 +264,10 @@ std::string next_command(const ReplayReport& report) {
     }
     return "record both with --rule 'scope=" + ops.first->scope + ":values'; replay again";
   }
+  if (report.verdict == Verdict::kUndecided ||
+      (report.verdict == Verdict::kInBand && ops.not_refuted > 0)) {
+    return "record both with --rule 'scope=**:values'; replay again judges every element";
+  }
   if (exit_status(report.verdict) == 0) {
     return "replay verify " + report.oracle.path + " --weights MODEL_DIR";
   }
@@ -291,6 +293,7 @@ std::string text_report(const ReplayReport& report) {
     add_rung(lines, label, *rung, !blamed);
     blamed |= rung->status == RungStatus::kDiff;
   }
+  add_rung(lines, "logits", report.logits);
   add_tokens(lines, report.tokens);
   add_ops(lines, report);
   if (blamed) {

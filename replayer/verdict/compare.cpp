@@ -1,37 +1,31 @@
 #include "replayer/verdict/compare.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
-#include <tuple>
+#include <span>
 #include <utility>
 
 #include "replayer/align/align.h"
 #include "replayer/align/step_reader.h"
 #include "replayer/band/band.h"
+#include "replayer/verdict/pool.h"
 
 namespace goldentrace {
 namespace {
 
 constexpr std::size_t kMaxListed = 20;
 constexpr double kSameNumber = 1e-6;
+constexpr std::uint32_t kNoStep = 0xffffffff;
 
-// One output of one call of the model's code, over all decode steps; a prefill is a pool of its
-// own.
-struct Pool {
-  double band = 0;
-  PooledDistance distance;
-  std::uint32_t steps = 0;
-  std::uint64_t by_values = 0;  // outputs
-  std::uint64_t by_stats = 0;
-  std::uint64_t beyond_by_values = 0;  // of those, outputs whose own distance is over the band
-  std::uint64_t beyond_by_stats = 0;
-  std::optional<CallDifference> first_beyond;
-  std::optional<CallDifference> worst;
-};
+bool is_data(double number) { return std::bit_cast<std::int64_t>(number) == kFromDataBits; }
 
-// Prefill or not, scope, op, which of the scope's calls of that op, which output.
-using PoolKey = std::tuple<bool, std::uint32_t, std::uint32_t, std::uint32_t, std::size_t>;
+// Calls whose output is a sum of their inputs, so that a small enough input has no effect.
+bool is_sum(const std::string& op) {
+  return op.starts_with("aten::add.") || op.starts_with("aten::add_.") ||
+         op.starts_with("aten::sub.") || op.starts_with("aten::sub_.");
+}
 
 class OpsComparison {
  public:
@@ -44,7 +38,7 @@ class OpsComparison {
     GOLDENTRACE_RETURN_IF_ERROR(walk(last_step, [&](const StepCalls& want, const StepCalls& got) {
       return compare_step(want, got);
     }));
-    judge_pools();
+    pools_.judge(report_);
     if (report_.first) {
       // Now that it is known which call is first, what lay before it is counted.
       GOLDENTRACE_RETURN_IF_ERROR(
@@ -57,46 +51,52 @@ class OpsComparison {
   }
 
  private:
-  // Visits the steps that both sides ran, with their calls, and counts those only the oracle ran.
+  // Visits every step of either side, in order; a side that did not run it has no calls there.
   template <typename Visit>
   Status walk(std::uint32_t last_step, Visit visit) {
     StepReader oracle_reader(oracle_, names_);
     StepReader candidate_reader(candidate_, names_);
     StepCalls want;
     StepCalls got;
-    StepCalls no_calls;
-    bool candidate_has = true;
-    bool started = false;
-    while (true) {
-      const auto more = oracle_reader.next(want);
+    const auto advance = [](StepReader& reader, StepCalls& step) -> Status {
+      const auto more = reader.next(step);
       if (!more.ok()) return more.status();
-      if (!*more || want.step > last_step) return {};
-      // A step that only one side ran must not put the later ones out of step.
-      while (candidate_has && (!started || got.step < want.step)) {
-        started = true;
-        const auto other = candidate_reader.next(got);
-        if (!other.ok()) return other.status();
-        candidate_has = *other;
-      }
-      const bool both = candidate_has && got.step == want.step;
-      no_calls.step = want.step;
-      GOLDENTRACE_RETURN_IF_ERROR(visit(want, both ? got : no_calls));
+      if (!*more) step.step = kNoStep;
+      return {};
+    };
+    GOLDENTRACE_RETURN_IF_ERROR(advance(oracle_reader, want));
+    GOLDENTRACE_RETURN_IF_ERROR(advance(candidate_reader, got));
+    while (true) {
+      const std::uint32_t step = std::min(want.step, got.step);
+      if (step == kNoStep || step > last_step) return {};
+      const StepCalls no_calls{step, {}};
+      const bool of_oracle = want.step == step;
+      const bool of_candidate = got.step == step;
+      GOLDENTRACE_RETURN_IF_ERROR(
+          visit(of_oracle ? want : no_calls, of_candidate ? got : no_calls));
+      if (of_oracle) GOLDENTRACE_RETURN_IF_ERROR(advance(oracle_reader, want));
+      if (of_candidate) GOLDENTRACE_RETURN_IF_ERROR(advance(candidate_reader, got));
     }
   }
 
   Status compare_step(const StepCalls& oracle, const StepCalls& candidate) {
     const Alignment alignment = align(oracle.calls, candidate.calls);
-    if (!candidate.calls.empty()) ++report_.steps;
+    if (!oracle.calls.empty() && !candidate.calls.empty()) ++report_.steps;
     report_.oracle_calls += oracle.calls.size();
     report_.candidate_calls += candidate.calls.size();
     report_.matched += alignment.matched.size();
     step_ = oracle.step;
     ordinals_.clear();
-    std::uint32_t next = 0;
+    std::size_t next = 0;  // of the oracle's calls
     for (const auto& [left, right] : alignment.matched) {
-      for (; next < left; ++next) ++ordinals_[{oracle.calls[next].scope, oracle.calls[next].op}];
-      GOLDENTRACE_RETURN_IF_ERROR(compare_call(oracle.calls[left], candidate.calls[right]));
+      for (; next < left; ++next) see_unmatched(oracle.calls[next]);
+      const bool certain = !std::binary_search(alignment.uncertain.begin(),
+                                               alignment.uncertain.end(), left);
+      GOLDENTRACE_RETURN_IF_ERROR(
+          compare_call(oracle.calls[left], candidate.calls[right], certain));
+      ++next;
     }
+    for (; next < oracle.calls.size(); ++next) see_unmatched(oracle.calls[next]);
     note_unmatched(oracle.calls, alignment.only_oracle, report_.unmatched_oracle,
                    report_.unmatched_oracle_first);
     note_unmatched(candidate.calls, alignment.only_candidate, report_.unmatched_candidate,
@@ -104,36 +104,53 @@ class OpsComparison {
     return {};
   }
 
-  Status compare_call(const StepCall& oracle, const StepCall& candidate) {
-    const std::uint32_t ordinal = ordinals_[{oracle.scope, oracle.op}];
-    compare_constants(oracle, candidate);
+  void see_unmatched(const StepCall& call) {
+    ++ordinals_[{call.scope, call.op}];
+    pools_.see_unmatched(call);
+  }
+
+  Status compare_call(const StepCall& oracle, const StepCall& candidate, bool certain) {
+    const std::uint32_t ordinal = ordinals_[{oracle.scope, oracle.op}]++;
+    if (certain) compare_constants(oracle, candidate);
     bool differs = false;
+    bool without_effect = true;
     // Equal keys: equally many, of equal shapes; but keys are hashes, and a file may be made to fool.
     const std::size_t outputs = std::min(oracle.outputs.size(), candidate.outputs.size());
     for (std::size_t i = 0; i < outputs; ++i) {
       const Output& want = oracle.outputs[i];
       const Output& got = candidate.outputs[i];
-      if (want.shape != got.shape) continue;
-      if ((want.flags & got.flags & kWriteHashed) == 0) continue;
-      const bool decision = (want.flags & kWriteDecision) != 0;
-      if (decision) ++report_.decisions;
+      if (!is_real_float(want.dtype)) without_effect = false;  // it may decide by what it reads
+      if (want.shape != got.shape || (want.flags & got.flags & kWriteHashed) == 0) continue;
+      const PoolKey key{step_ == 0, oracle.scope, oracle.op, ordinal, i};
+      if ((want.flags & kWriteDecision) != 0) ++report_.decisions;
       ++report_.outputs;
       if (want.hash == got.hash) {
         ++report_.identical;
+        if (step_ > 0 && (want.flags & kWriteStats) != 0) pools_.add_identical(key, want);
         continue;
       }
       differs = true;
+      without_effect = false;
       CallDifference difference = describe(oracle, candidate, want);
-      if (decision) {
+      if (is_control(want)) {
         ++report_.decisions_differing;
         if (!report_.first_decision) report_.first_decision = std::move(difference);
-        continue;
+      } else if (!certain) {
+        ++report_.not_judged;
+        ++report_.uncertain;
+      } else {
+        GOLDENTRACE_RETURN_IF_ERROR(measure(want, got, key, difference));
       }
-      GOLDENTRACE_RETURN_IF_ERROR(measure(
-          want, got, pools_[{step_ == 0, oracle.scope, oracle.op, ordinal, i}], difference));
     }
     if (differs) ++report_.differing_calls;
+    pools_.finish_call(oracle, without_effect, is_sum(names_.text(oracle.op)));
     return {};
+  }
+
+  // A decision, or integers in the wake of one that differs: not arithmetic gone wrong.
+  bool is_control(const Output& output) const {
+    return (output.flags & kWriteDecision) != 0 ||
+           (is_integral(output.dtype) && report_.decisions_differing > 0);
   }
 
   void compare_constants(const StepCall& oracle, const StepCall& candidate) {
@@ -145,7 +162,7 @@ class OpsComparison {
       const bool close =
           std::isfinite(want) && std::fabs(got - want) <= kSameNumber * std::fabs(want);
       if (want == got || close) continue;
-      if (std::isnan(want) && std::isnan(got)) continue;
+      if ((std::isnan(want) && std::isnan(got)) || is_data(want) || is_data(got)) continue;
       ++report_.constants_differing;
       if (!report_.first_constant) {
         ConstantDifference difference{{}, want, got};
@@ -157,7 +174,8 @@ class OpsComparison {
   }
 
   // Measures one differing output, as well as the evidence allows, and adds it to its pool.
-  Status measure(const Output& want, const Output& got, Pool& pool, CallDifference& difference) {
+  Status measure(const Output& want, const Output& got, const PoolKey& key,
+                 CallDifference& difference) {
     // What a run in bf16 computes in fp32 carries bf16's drift: the run's coarser dtype rules.
     difference.band = std::max(default_band(want.dtype), run_band_);
     Distance distance;
@@ -189,56 +207,8 @@ class OpsComparison {
     }
     difference.distance = distance.relative();
     difference.note = distance.note;
-    add(difference, distance, want.elements, pool);
+    pools_.add(key, difference, distance, want);
     return {};
-  }
-
-  static void add(const CallDifference& difference, const Distance& distance,
-                  std::uint64_t elements, Pool& pool) {
-    pool.band = difference.band;
-    pool.distance.add(distance, elements);
-    ++pool.steps;
-    const bool stats = difference.evidence == Evidence::kStats;
-    ++(stats ? pool.by_stats : pool.by_values);
-    // Not in band, rather than over it: stats that are not numbers are no agreement.
-    if (distance.non_finite || !(difference.distance <= difference.band)) {
-      ++(stats ? pool.beyond_by_stats : pool.beyond_by_values);
-      if (!pool.first_beyond) pool.first_beyond = difference;
-    }
-    if (!pool.worst || difference.distance > pool.worst->distance) pool.worst = difference;
-  }
-
-  void judge_pools() {
-    for (auto& [key, pool] : pools_) {
-      if (pool.steps == 0) continue;
-      const std::uint64_t outputs = pool.by_values + pool.by_stats;
-      if (!pool.distance.judged()) {
-        report_.not_judged += outputs;
-        continue;
-      }
-      const auto pooled = [&](CallDifference difference) {
-        difference.pooled = pool.distance.relative();
-        difference.pooled_steps = pool.steps;
-        return difference;
-      };
-      if (pool.distance.in_band(pool.band)) {
-        report_.in_band += pool.by_values;
-        report_.not_refuted += pool.by_stats;
-        const CallDifference worst = pooled(*pool.worst);
-        if (!report_.worst_in_band || worst.pooled > report_.worst_in_band->pooled) {
-          report_.worst_in_band = worst;
-        }
-        continue;
-      }
-      report_.out_of_band += pool.beyond_by_values + pool.beyond_by_stats;
-      report_.in_band += pool.by_values - pool.beyond_by_values;
-      report_.not_refuted += pool.by_stats - pool.beyond_by_stats;
-      // Rounding alone can put a pool over the band with no output over it.
-      const CallDifference& first = pool.first_beyond ? *pool.first_beyond : *pool.worst;
-      if (!report_.first || first.oracle_call < report_.first->oracle_call) {
-        report_.first = pooled(first);
-      }
-    }
   }
 
   // Second look, with `first` known: what was compared before it, and the calls that only one side
@@ -310,7 +280,7 @@ class OpsComparison {
   std::uint32_t step_ = 0;
   // How many calls of (scope, op) the oracle made so far in this step.
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> ordinals_;
-  std::map<PoolKey, Pool> pools_;
+  Pools pools_;
 };
 
 }  // namespace

@@ -8,6 +8,9 @@
 #include <numbers>
 #include <set>
 
+#include "replayer/band/band.h"
+#include "replayer/report/format.h"
+
 namespace goldentrace {
 namespace {
 
@@ -99,8 +102,8 @@ Rung compare_inputs(const Text& oracle, const Text& candidate) {
   return rung;
 }
 
-Rung compare_weights(const std::vector<Parameter>& oracle,
-                     const std::vector<Parameter>& candidate) {
+Rung compare_weights(const std::vector<Parameter>& oracle, const std::vector<Parameter>& candidate,
+                     bool same_dtype) {
   Rung rung;
   if (oracle.empty() || candidate.empty()) {
     rung.text = "no parameter dictionary in the evidence";
@@ -110,10 +113,16 @@ Rung compare_weights(const std::vector<Parameter>& oracle,
   for (const Parameter& parameter : candidate) others[parameter.name] = &parameter;
   std::size_t equal = 0;
   std::size_t differ = 0;
+  std::size_t cast = 0;
   for (const Parameter& parameter : oracle) {
     const auto found = others.find(parameter.name);
     if (found == others.end()) {
       rung.details.push_back("only in the oracle: " + parameter.name);
+    } else if (found->second->hash != parameter.hash && !same_dtype &&
+               parameter.recipe != Recipe::kValue &&
+               found->second->recipe != Recipe::kValue &&
+               found->second->sources == parameter.sources) {
+      ++cast;
     } else if (found->second->hash != parameter.hash) {
       ++differ;
       rung.details.push_back("differs: " + parameter.name);
@@ -127,7 +136,10 @@ Rung compare_weights(const std::vector<Parameter>& oracle,
   }
   rung.text = std::to_string(equal) + " of " + std::to_string(oracle.size()) + " by hash";
   if (rung.details.empty()) {
-    rung.status = RungStatus::kOk;
+    rung.status = cast == 0 ? RungStatus::kOk : RungStatus::kNotCompared;
+    if (cast > 0) {
+      rung.text += ", " + std::to_string(cast) + " from the same tensors in another dtype";
+    }
     return rung;
   }
   rung.status = RungStatus::kDiff;
@@ -193,6 +205,49 @@ Rung compare_sampling(const Text& oracle, const Text& candidate) {
   rung.text = rung.details.empty()
                   ? "greedy, " + std::to_string(want->stop_ids.size()) + " stop ids"
                   : std::to_string(rung.details.size()) + " settings differ";
+  return rung;
+}
+
+Rung compare_logits(const Text& oracle, const Text& candidate, double logits_band) {
+  Rung rung;
+  PooledDistance pool;
+  std::size_t steps = 0;
+  double worst = 0;
+  std::uint32_t worst_step = 0;
+  for (std::size_t i = 0; i < std::min(oracle.steps.size(), candidate.steps.size()); ++i) {
+    const Step& want = oracle.steps[i];
+    const Step& got = candidate.steps[i];
+    Distance distance;
+    std::size_t common = 0;
+    for (std::size_t k = 0; k < want.top_ids.size(); ++k) {
+      const auto other = std::find(got.top_ids.begin(), got.top_ids.end(), want.top_ids[k]);
+      if (other == got.top_ids.end()) continue;
+      const double w = want.top_logits[k];
+      const double g = got.top_logits[static_cast<std::size_t>(other - got.top_ids.begin())];
+      ++common;
+      if (std::isfinite(w) != std::isfinite(g)) distance.non_finite = true;
+      if (std::isfinite(w) && std::isfinite(g)) distance.difference += (g - w) * (g - w);
+    }
+    if (common > 0 && want.logits_rms > 0) {
+      distance.difference = std::sqrt(distance.difference);
+      distance.norm = want.logits_rms * std::sqrt(static_cast<double>(common));
+      pool.add(distance, common);
+      ++steps;
+      if (distance.relative() >= worst) {
+        worst = distance.relative();
+        worst_step = want.step;
+      }
+    }
+    if (want.chosen != got.chosen) break;  // the next step has another input
+  }
+  if (steps == 0 || !pool.judged()) {
+    rung.text = "not in the evidence of both";
+    return rung;
+  }
+  rung.status = pool.in_band(logits_band) ? RungStatus::kOk : RungStatus::kDiff;
+  rung.text = "top logits moved by " + percent(pool.relative()) + " of the logits' size (band " +
+              percent(logits_band) + "), at most " + percent(worst) + " in step " +
+              std::to_string(worst_step);
   return rung;
 }
 

@@ -11,6 +11,8 @@
 namespace goldentrace {
 namespace {
 
+constexpr std::uint32_t kLastStep = 0xffffffff;
+
 Side describe_side(const TraceReader& trace) {
   const Header& header = trace.header();
   Side side;
@@ -49,6 +51,38 @@ std::string module_name(const std::string& scope) {
   return scope.empty() ? "the code outside every module" : scope;
 }
 
+bool decision_comes_first(const OpsReport& ops) {
+  return ops.first_decision && ops.first_decision->oracle_call < ops.first->oracle_call;
+}
+
+// No rung differs: how much agreement may be claimed. Nothing is claimed of what was not compared.
+void decide_agreement(ReplayReport& report) {
+  const OpsReport& ops = report.ops;
+  const std::uint64_t unmatched = ops.unmatched_oracle + ops.unmatched_candidate;
+  std::string how = "in band";
+  report.verdict = Verdict::kInBand;
+  if (ops.outputs == 0) {
+    how = "no call compared";
+  } else if (ops.identical == ops.outputs && unmatched == 0) {
+    report.verdict = Verdict::kIdentical;
+    how = "bit-identical";
+  } else if (ops.identical == ops.outputs) {
+    how = "bit-identical where compared";
+  } else if (ops.hash_only > 0 && ops.in_band + ops.not_refuted == 0) {
+    report.verdict = Verdict::kUndecided;
+    how = "outputs differ, and hashes alone can't say how far";
+  } else if (ops.not_refuted > 0) {
+    how = "in band as far as stats tell";
+  }
+  const TokensReport& tokens = report.tokens;
+  how += tokens.compared > 0 ? ", greedy tokens identical" : ", tokens not compared";
+  if (tokens.compared > 0 && tokens.oracle_steps != tokens.candidate_steps) {
+    how += " in " + std::to_string(tokens.compared) + " of " +
+           std::to_string(std::max(tokens.oracle_steps, tokens.candidate_steps)) + " steps";
+  }
+  report.headline = how;
+}
+
 // The first rung that differs names the verdict; nobody is blamed below it.
 void decide(ReplayReport& report) {
   const OpsReport& ops = report.ops;
@@ -69,12 +103,23 @@ void decide(ReplayReport& report) {
     report.verdict = Verdict::kStructure;
     report.headline = "structure: " + module_name(ops.first_constant->call.scope) +
                       " works with another constant";
+  } else if (ops.first && decision_comes_first(ops)) {
+    report.verdict = Verdict::kUndecided;
+    report.headline = "a decision in " + module_name(ops.first_decision->scope) +
+                      " differs before any call is out of band";
   } else if (ops.first) {
     report.verdict = Verdict::kOps;
-    report.headline = "kernel: " + module_name(ops.first->scope) + " computes something else";
+    // A lower bound may pass by the call that is wrong; then a later one is the first to show.
+    report.headline = "kernel: " + module_name(ops.first->scope) +
+                      (ops.first->evidence == Evidence::kStats
+                           ? " is the first that computes something else, by stats"
+                           : " computes something else");
   } else if (ops.matched == 0 && ops.oracle_calls > 0) {
     report.verdict = Verdict::kStructure;
     report.headline = "structure: no call of one program is found in the other";
+  } else if (differs(report.logits)) {
+    report.verdict = Verdict::kLogits;
+    report.headline = "logits: out of band, though every aligned call is in band";
   } else if (differs(report.tokens.rung)) {
     report.verdict = Verdict::kTokens;
     report.headline = "tokens: greedy decoding took another token";
@@ -83,20 +128,7 @@ void decide(ReplayReport& report) {
     report.headline = "up to step " + std::to_string(*report.tokens.first_step) +
                       ", where the texts part at a tie: either token is right";
   } else {
-    const bool identical = ops.outputs > 0 && ops.identical == ops.outputs &&
-                           ops.unmatched_oracle == 0 && ops.unmatched_candidate == 0;
-    const bool undecided = ops.hash_only > 0 && ops.in_band + ops.not_refuted == 0;
-    report.verdict = identical   ? Verdict::kIdentical
-                     : undecided ? Verdict::kUndecided
-                                 : Verdict::kInBand;
-    // Nothing is claimed of what was not compared.
-    const std::string how = identical          ? "bit-identical"
-                            : ops.outputs == 0 ? "no call compared"
-                            : undecided
-                                ? "outputs differ, and hashes alone can't say how far"
-                                : "in band";
-    report.headline =
-        how + (report.tokens.compared > 0 ? ", greedy tokens identical" : ", tokens not compared");
+    decide_agreement(report);
   }
 }
 
@@ -142,6 +174,8 @@ const char* verdict_name(Verdict verdict) {
       return "ops_out_of_band";
     case Verdict::kStructure:
       return "structure_differs";
+    case Verdict::kLogits:
+      return "logits_differ";
     case Verdict::kUndecided:
       return "cannot_distinguish";
   }
@@ -162,56 +196,90 @@ const char* evidence_name(Evidence evidence) {
   return "none";
 }
 
-Result<ReplayReport> run_replay(const ReplayOptions& options) {
-  const auto oracle = TraceReader::open(options.oracle);
-  if (!oracle.ok()) return oracle.status();
-  const auto candidate = TraceReader::open(options.candidate);
-  if (!candidate.ok()) return candidate.status();
-  GOLDENTRACE_RETURN_IF_ERROR((*oracle)->check_bytes());
-  GOLDENTRACE_RETURN_IF_ERROR((*candidate)->check_bytes());
+namespace {
 
-  const Header& want = (*oracle)->header();
-  const Header& got = (*candidate)->header();
-  const std::string want_type = model_type(want.model_config);
-  const std::string got_type = model_type(got.model_config);
-  // A trace that does not say is compared by what it holds.
-  if (!want_type.empty() && !got_type.empty() && want_type != got_type) {
-    return Status(Code::kInvalidArgument, options.candidate + ": not comparable: a '" + got_type +
-                                              "' model against the oracle's '" + want_type + "'");
-  }
-  const auto oracle_text = (*oracle)->text();
-  if (!oracle_text.ok()) return oracle_text.status();
-  const auto candidate_text = (*candidate)->text();
-  if (!candidate_text.ok()) return candidate_text.status();
-  const auto oracle_parameters = (*oracle)->parameters();
-  if (!oracle_parameters.ok()) return oracle_parameters.status();
-  const auto candidate_parameters = (*candidate)->parameters();
-  if (!candidate_parameters.ok()) return candidate_parameters.status();
+// What the ladder needs of one side.
+struct Loaded {
+  std::unique_ptr<TraceReader> trace;
+  Text text;
+  std::vector<Parameter> parameters;
+};
 
-  ReplayReport report;
-  report.oracle = describe_side(**oracle);
-  report.candidate = describe_side(**candidate);
-  report.inputs = compare_inputs(*oracle_text, *candidate_text);
-  report.weights = compare_weights(*oracle_parameters, *candidate_parameters);
-  report.config = compare_config(want.model_config, got.model_config);
-  report.sampling = compare_sampling(*oracle_text, *candidate_text);
-  for (const Step& step : oracle_text->steps) {
-    for (const Row& row : step.rows) {
-      report.longest_position = std::max(report.longest_position,
-                                         row.position + static_cast<std::int64_t>(row.count) - 1);
+Result<Loaded> load(const std::string& path) {
+  Loaded side;
+  auto trace = TraceReader::open(path);
+  if (!trace.ok()) return trace.status();
+  side.trace = std::move(*trace);
+  GOLDENTRACE_RETURN_IF_ERROR(side.trace->check_bytes());
+  for (const Counter& counter : side.trace->summary().counters) {
+    if (counter.severity == CounterSeverity::kError && counter.value > 0) {
+      return Status(Code::kCorrupt, path + ": the program is not whole: " + counter.name + " " +
+                                        std::to_string(counter.value) + ", first at " +
+                                        counter.first);
     }
   }
+  auto text = side.trace->text();
+  if (!text.ok()) return text.status();
+  side.text = std::move(*text);
+  auto parameters = side.trace->parameters();
+  if (!parameters.ok()) return parameters.status();
+  side.parameters = std::move(*parameters);
+  return side;
+}
+
+Status check_comparable(const Loaded& oracle, const Loaded& candidate) {
+  const std::string want = model_type(oracle.trace->header().model_config);
+  const std::string got = model_type(candidate.trace->header().model_config);
+  // A trace that does not say is compared by what it holds.
+  if (want.empty() || got.empty() || want == got) return {};
+  return {Code::kInvalidArgument, candidate.trace->name() + ": not comparable: a '" + got +
+                                      "' model against the oracle's '" + want + "'"};
+}
+
+std::int64_t longest_position(const Text& text) {
+  std::int64_t longest = 0;
+  for (const Step& step : text.steps) {
+    for (const Row& row : step.rows) {
+      longest = std::max(longest, row.position + static_cast<std::int64_t>(row.count) - 1);
+    }
+  }
+  return longest;
+}
+
+}  // namespace
+
+Result<ReplayReport> run_replay(const ReplayOptions& options) {
+  const auto oracle = load(options.oracle);
+  if (!oracle.ok()) return oracle.status();
+  const auto candidate = load(options.candidate);
+  if (!candidate.ok()) return candidate.status();
+  GOLDENTRACE_RETURN_IF_ERROR(check_comparable(*oracle, *candidate));
+
+  const Header& want = oracle->trace->header();
+  const Header& got = candidate->trace->header();
+  ReplayReport report;
+  report.oracle = describe_side(*oracle->trace);
+  report.candidate = describe_side(*candidate->trace);
+  report.longest_position = longest_position(oracle->text);
+  report.inputs = compare_inputs(oracle->text, candidate->text);
+  report.weights =
+      compare_weights(oracle->parameters, candidate->parameters, want.dtype == got.dtype);
+  report.config = compare_config(want.model_config, got.model_config);
+  report.sampling = compare_sampling(oracle->text, candidate->text);
   // Other inputs make every later number another: nothing below is compared then.
   if (report.inputs.status != RungStatus::kDiff) {
-    report.tokens =
-        compare_tokens(*oracle_text, *candidate_text, std::max(run_band(want), run_band(got)));
-    auto ops = compare_ops(**oracle, **candidate, report.tokens.first_step.value_or(0xffffffff));
+    const double band = std::max(run_band(want), run_band(got));
+    report.logits = compare_logits(oracle->text, candidate->text, band);
+    report.tokens = compare_tokens(oracle->text, candidate->text, band);
+    auto ops = compare_ops(*oracle->trace, *candidate->trace,
+                           report.tokens.first_step.value_or(kLastStep));
     if (!ops.ok()) return ops.status();
     report.ops = std::move(*ops);
     decide_ops(report);
     // A tie is a tie only between two sound runs.
-    if ((report.ops.first || report.ops.first_constant) &&
-        report.tokens.rung.status == RungStatus::kTie) {
+    const bool sound = !report.ops.first && !report.ops.first_constant &&
+                       report.logits.status != RungStatus::kDiff;
+    if (!sound && report.tokens.rung.status == RungStatus::kTie) {
       report.tokens.rung.status = RungStatus::kDiff;
     }
   }
@@ -220,8 +288,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
       !report.tokens.first_step) {
     return Status(Code::kInvalidArgument,
                   options.candidate +
-                      ": nothing to compare: no output hash and no step on both "
-                      "sides");
+                      ": nothing to compare: no output hash and no step on both sides");
   }
   return report;
 }

@@ -57,8 +57,8 @@ TEST(TextReport, KeepsItsLayoutWhateverTheTraceContains) {
       expect_layout(report, exit_status(verdict));
       const char* words[] = {"AGREE  ", "DIVERGE  ", "UNDECIDED  "};
       EXPECT_TRUE(report.starts_with(words[exit_status(verdict)]));
-      std::vector<std::string> labels = {"oracle",   "candidate", "loss",     "loss",   "inputs",
-                                         "weights",  "config",    "sampling", "tokens", "ops",
+      std::vector<std::string> labels = {"oracle",   "candidate", "loss",     "inputs",
+                                         "weights",  "config",    "sampling", "logits", "tokens", "ops",
                                          "coverage", "not seen",  "next"};
       // No call is compared below other inputs.
       if (verdict == Verdict::kInputs) std::erase(labels, "coverage");
@@ -110,11 +110,11 @@ TEST(TextReport, ShowsWhatDiffersButCouldNotBeJudgedAndWhy) {
       {7, 0, 0, 0, "1,300 calls not bit-identical: 7 in band by values"},
       {0, 7, 0, 0, "1,300 calls not bit-identical: 7 in band by stats"},
       {1, 2, 0, 0, "1,300 calls not bit-identical: 1 in band by values, 2 by stats"},
-      {0, 7, 200, 0, "1,300 calls not bit-identical: 200 too small to judge, 7 in band by stats"},
-      {0, 0, 0, 5, "1,300 calls not bit-identical: 5 not judged (hash only)"},
+      {0, 7, 200, 0, "1,300 calls not bit-identical: 7 in band by stats, 200 too small"},
+      {0, 0, 0, 5, "1,300 calls not bit-identical: 5 by hash only"},
       {1000, 2000, 200, 100,
-       "1,300 calls not bit-identical: 300 not judged (100 hash only), 1,000 in band by values, 2,000 by stats"},
-      {0, 0, 0, 0, "1,300 calls"},
+       "1,300 calls not bit-identical: 1,000 in band by values, 2,000 by stats, 200 too small.."},
+      {0, 0, 0, 0, "1,300 calls not bit-identical"},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.row);

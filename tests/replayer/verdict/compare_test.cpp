@@ -167,7 +167,7 @@ TEST(CompareOps, CountsTheOutputsInBandOfACallThatIsOutOfItElsewhere) {
     EXPECT_EQ(report.out_of_band, 1u);
     EXPECT_EQ(report.in_band, keep == Keep::kValues ? 1u : 0u);
     EXPECT_EQ(report.not_refuted, keep == Keep::kStats ? 1u : 0u);
-    EXPECT_EQ(report.first->pooled_steps, 2u);
+    EXPECT_EQ(report.first->pooled_steps, 3u);
     EXPECT_LT(report.first->pooled, report.first->distance);
   }
 }

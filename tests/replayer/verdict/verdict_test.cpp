@@ -13,7 +13,7 @@ namespace {
 
 using testing::disturb;
 using testing::double_node;
-using ::testing::HasSubstr;
+using ::::testing::HasSubstr;
 using testing::Keep;
 using testing::MadeRun;
 using testing::RunCall;
@@ -41,9 +41,9 @@ TEST(Replay, EveryVerdictHasItsExitStatusAndSaysWhatDiffers) {
       {"the same run", [](MadeRun&) {}, Verdict::kIdentical, 0,
        "bit-identical, greedy tokens identical"},
       {"small noise in one tensor", [](MadeRun& r) { disturb(values_of(r, 0, 2), 0.02); },
-       Verdict::kInBand, 0, "in band, greedy tokens identical"},
+       Verdict::kInBand, 0, "in band as far as stats tell, greedy tokens identical"},
       {"a big change in one tensor", [](MadeRun& r) { values_of(r, 0, 2)[0] += 5; }, Verdict::kOps,
-       1, "kernel: model.layers.1 computes something else"},
+       1, "kernel: model.layers.1 is the first that computes something else, by stats"},
       {"another prompt", [](MadeRun& r) { r.text.requests[0].prompt = "Hallo"; }, Verdict::kInputs,
        1, "inputs: the two runs were given other prompts"},
       {"other weights",
@@ -77,7 +77,7 @@ TEST(Replay, EveryVerdictHasItsExitStatusAndSaysWhatDiffers) {
          r.text.steps[1].chosen = 7;
          values_of(r, 1, 0)[0] += 9;
        },
-       Verdict::kOps, 1, "kernel: model.layers.0 computes something else"},
+       Verdict::kOps, 1, "kernel: model.layers.0 is the first that computes something else, by stats"},
       {"code outside every module",
        [](MadeRun& r) {
          for (auto& step : r.steps) {
@@ -212,13 +212,24 @@ TEST(Replay, GivesNoAnswerForFilesThatAreNoWholeTraces) {
   EXPECT_EQ(run_replay({missing, whole}).status().code(), Code::kNotFound);
 }
 
+TEST(Replay, GivesNoAnswerForAProgramThatLacksACall) {
+  MadeRun broken = sample_run();
+  broken.counters = {
+      {"recorder_errors", CounterSeverity::kError, CounterOrigin::kRecording, 1, "call 3: boom"}};
+  for (const auto& report : {replay(sample_run(), broken), replay(broken, sample_run())}) {
+    EXPECT_EQ(report.status().code(), Code::kCorrupt);
+    EXPECT_THAT(report.status().message(), ::testing::HasSubstr("not whole"));
+    EXPECT_THAT(report.status().message(), ::testing::HasSubstr("call 3"));
+  }
+}
+
 TEST(Replay, DescribesBothSidesAndAddsUpWhatTheirRecordingsLost) {
   MadeRun candidate = sample_run();
   candidate.header.environment = {{"attention", "sdpa"}, {"torch", "2.16.0"}};
   candidate.counters = {
       {"calls", CounterSeverity::kInfo, CounterOrigin::kRecording, 18, ""},
       {"holes", CounterSeverity::kLoss, CounterOrigin::kRecording, 2, "x"},
-      {"recorder_errors", CounterSeverity::kError, CounterOrigin::kRecording, 3, "y"}};
+      {"calls_not_executable", CounterSeverity::kLoss, CounterOrigin::kRecording, 3, "y"}};
   const auto report = replay(sample_run(), candidate);
   ASSERT_TRUE(report.ok()) << report.status().message();
   EXPECT_EQ(report->candidate.losses, 5u);

@@ -1,0 +1,144 @@
+#include "replayer/verdict/pool.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace goldentrace {
+namespace {
+
+// Not "over": stats that are not numbers are no agreement.
+bool in_band(const CallDifference& difference, const Distance& distance) {
+  return !distance.non_finite && difference.distance <= difference.band;
+}
+
+double norm_of(const Output& output) {
+  return (output.flags & kWriteStats) != 0 ? std::sqrt(output.stats.sum_squares) : 0;
+}
+
+}  // namespace
+
+void Pools::add(const PoolKey& key, const CallDifference& difference, const Distance& distance,
+                const Output& want) {
+  Pool& pool = pools_[key];
+  pool.band = difference.band;
+  ++pool.steps;
+  ++(difference.evidence == Evidence::kStats ? pool.by_stats : pool.by_values);
+  if (in_band(difference, distance)) {
+    count(pool, difference, distance, want.elements);
+    return;
+  }
+  over_of_storage_[want.storage] = overs_.size();
+  overs_of_call_.push_back(overs_.size());
+  overs_.push_back({key, difference, distance, want.elements, false, false, {}});
+}
+
+void Pools::add_identical(const PoolKey& key, const Output& want) {
+  Pool& pool = pools_[key];
+  ++pool.steps;
+  pool.distance.add_identical(norm_of(want), want.elements);
+}
+
+void Pools::count(Pool& pool, const CallDifference& difference, const Distance& distance,
+                  std::uint64_t elements) {
+  pool.distance.add(distance, elements);
+  if (!pool.worst || difference.distance > pool.worst->distance) pool.worst = difference;
+}
+
+void Pools::finish_call(const StepCall& want, bool identical, bool sum) {
+  if (!want.outputs.empty() && !over_of_storage_.empty()) {
+    for (const std::uint32_t storage : want.reads) {
+      const auto found = over_of_storage_.find(storage);
+      if (found == over_of_storage_.end()) continue;
+      Over& over = overs_[found->second];
+      // An in-place call's own output, just added, is not its reader.
+      if (over.difference.oracle_call == want.number) continue;
+      over.read = true;
+      const Output& output = want.outputs.front();
+      const bool outweighed = sum && norm_of(output) > 0 && !over.distance.non_finite &&
+                              over.distance.difference <= over.difference.band * norm_of(output);
+      if (identical || outweighed) continue;
+      if (overs_of_call_.empty()) {
+        over.effect = true;  // in band, but moved
+      } else {
+        over.heirs.insert(over.heirs.end(), overs_of_call_.begin(), overs_of_call_.end());
+      }
+    }
+    // Memory that was written over holds another quantity now.
+    for (const Output& output : want.outputs) {
+      const auto found = over_of_storage_.find(output.storage);
+      if (found != over_of_storage_.end() &&
+          overs_[found->second].difference.oracle_call != want.number) {
+        over_of_storage_.erase(found);
+      }
+    }
+  }
+  overs_of_call_.clear();
+}
+
+void Pools::see_unmatched(const StepCall& call) {
+  if (call.outputs.empty()) return;
+  for (const std::uint32_t storage : call.reads) {
+    const auto found = over_of_storage_.find(storage);
+    if (found != over_of_storage_.end()) overs_[found->second].effect = true;
+  }
+}
+
+// Readers come after what they read, so that going backwards every heir is settled first.
+void Pools::settle_overs(OpsReport& report) {
+  std::vector<bool> absorbed(overs_.size(), false);
+  for (std::size_t i = overs_.size(); i-- > 0;) {
+    const Over& over = overs_[i];
+    absorbed[i] = over.read && !over.effect &&
+                  std::all_of(over.heirs.begin(), over.heirs.end(),
+                              [&](std::size_t heir) { return absorbed[heir]; });
+  }
+  for (std::size_t i = 0; i < overs_.size(); ++i) {
+    const Over& over = overs_[i];
+    Pool& pool = pools_[over.key];
+    if (absorbed[i]) {
+      ++report.absorbed;
+      --(over.difference.evidence == Evidence::kStats ? pool.by_stats : pool.by_values);
+      continue;
+    }
+    count(pool, over.difference, over.distance, over.elements);
+    ++pool.over;
+    if (over.difference.evidence == Evidence::kStats) ++pool.over_by_stats;
+    if (!pool.first_over) pool.first_over = over.difference;
+  }
+}
+
+void Pools::judge(OpsReport& report) {
+  settle_overs(report);
+  for (auto& [key, pool] : pools_) {
+    const std::uint64_t outputs = pool.by_values + pool.by_stats;
+    if (outputs == 0) continue;
+    if (!pool.distance.judged()) {
+      report.not_judged += outputs;
+      continue;
+    }
+    const auto pooled = [&](CallDifference difference) {
+      difference.pooled = pool.distance.relative();
+      difference.pooled_steps = pool.steps;
+      return difference;
+    };
+    if (pool.distance.in_band(pool.band)) {
+      report.in_band += pool.by_values;
+      report.not_refuted += pool.by_stats;
+      const CallDifference worst = pooled(*pool.worst);
+      if (!report.worst_in_band || worst.pooled > report.worst_in_band->pooled) {
+        report.worst_in_band = worst;
+      }
+      continue;
+    }
+    report.out_of_band += pool.over;
+    report.not_refuted += pool.by_stats - pool.over_by_stats;
+    report.in_band += pool.by_values - (pool.over - pool.over_by_stats);
+    // Rounding alone can put a pool over the band with no output over it.
+    const CallDifference& first = pool.first_over ? *pool.first_over : *pool.worst;
+    if (!report.first || first.oracle_call < report.first->oracle_call) {
+      report.first = pooled(first);
+    }
+  }
+}
+
+}  // namespace goldentrace
