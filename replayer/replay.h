@@ -101,6 +101,8 @@ struct OpsReport {
   // Out of band by themselves, but without effect: what reads them is bit-identical, or is a sum that
   // their difference is too small to move out of band.
   std::uint64_t absorbed = 0;
+  // Over the band, but no call put them there: see Pools.
+  std::uint64_t drifted = 0;
   std::uint64_t hash_only = 0;   // of those: neither values nor stats are kept on both sides
   std::uint64_t decisions = 0;
   std::uint64_t decisions_differing = 0;

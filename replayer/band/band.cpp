@@ -33,6 +33,19 @@ void note_count(const char* what, std::uint64_t want, std::uint64_t got, Distanc
 
 }  // namespace
 
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::kBFloat16:
+      return 0x1p-8;
+    case DType::kFloat16:
+      return 0x1p-11;
+    case DType::kFloat32:
+      return 0x1p-24;
+    default:
+      return 0x1p-53;
+  }
+}
+
 double Distance::relative() const {
   if (difference == 0) return 0;
   return norm > 0 ? difference / norm : std::numeric_limits<double>::infinity();

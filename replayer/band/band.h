@@ -17,6 +17,9 @@ namespace goldentrace {
 // bfloat16 6e-2, float16 1e-2, float32 and float64 1e-4; other dtypes must be exact (0).
 double default_band(DType dtype);
 
+// Half the gap between 1 and the next number: 2^-8 for bfloat16. What one rounding may move.
+double unit_roundoff(DType dtype);
+
 struct Distance {
   double difference = 0;    // ||got - want||
   double norm = 0;          // ||want||

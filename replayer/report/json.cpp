@@ -94,6 +94,7 @@ json ops(const OpsReport& ops) {
           {"not_judged_hash_only", ops.hash_only},
           {"not_judged_uncertain", ops.uncertain},
           {"absorbed", ops.absorbed},
+          {"drifted", ops.drifted},
           {"decisions", ops.decisions},
           {"decisions_differing", ops.decisions_differing},
           {"first_decision", difference(ops.first_decision)},

@@ -120,6 +120,7 @@ void add_ops(Lines& lines, const ReplayReport& report) {
     };
     count(ops.in_band, " in band by values");
     count(ops.not_refuted, ops.in_band > 0 ? " by stats" : " in band by stats");
+    count(ops.drifted, " drifted over it");
     count(ops.absorbed, " without effect");
     count(ops.not_judged - ops.hash_only - ops.uncertain, " too small");
     count(ops.uncertain, " unsure");

@@ -19,6 +19,10 @@ constexpr std::size_t kMaxListed = 20;
 constexpr double kSameNumber = 1e-6;
 constexpr std::uint32_t kNoStep = 0xffffffff;
 
+DType run_dtype(const Header& header) {
+  return dtype_from_name(header.dtype).value_or(DType::kBFloat16);
+}
+
 bool is_data(double number) { return std::bit_cast<std::int64_t>(number) == kFromDataBits; }
 
 // Calls whose output is a sum of their inputs, so that a small enough input has no effect.
@@ -32,7 +36,9 @@ class OpsComparison {
   OpsComparison(const TraceReader& oracle, const TraceReader& candidate)
       : oracle_(oracle),
         candidate_(candidate),
-        run_band_(std::max(run_band(oracle.header()), run_band(candidate.header()))) {}
+        run_band_(std::max(run_band(oracle.header()), run_band(candidate.header()))),
+        pools_(std::max(unit_roundoff(run_dtype(oracle.header())),
+                        unit_roundoff(run_dtype(candidate.header())))) {}
 
   Result<OpsReport> run(std::uint32_t last_step) {
     GOLDENTRACE_RETURN_IF_ERROR(walk(last_step, [&](const StepCalls& want, const StepCalls& got) {
@@ -126,7 +132,7 @@ class OpsComparison {
       ++report_.outputs;
       if (want.hash == got.hash) {
         ++report_.identical;
-        if (step_ > 0 && (want.flags & kWriteStats) != 0) pools_.add_identical(key, want);
+        pools_.add_identical(key, want, step_ > 0 && (want.flags & kWriteStats) != 0);
         continue;
       }
       differs = true;
@@ -139,7 +145,7 @@ class OpsComparison {
         ++report_.not_judged;
         ++report_.uncertain;
       } else {
-        GOLDENTRACE_RETURN_IF_ERROR(measure(want, got, key, difference));
+        GOLDENTRACE_RETURN_IF_ERROR(measure(oracle, want, got, key, difference));
       }
     }
     if (differs) ++report_.differing_calls;
@@ -174,7 +180,7 @@ class OpsComparison {
   }
 
   // Measures one differing output, as well as the evidence allows, and adds it to its pool.
-  Status measure(const Output& want, const Output& got, const PoolKey& key,
+  Status measure(const StepCall& call, const Output& want, const Output& got, const PoolKey& key,
                  CallDifference& difference) {
     // What a run in bf16 computes in fp32 carries bf16's drift: the run's coarser dtype rules.
     difference.band = std::max(default_band(want.dtype), run_band_);
@@ -207,7 +213,7 @@ class OpsComparison {
     }
     difference.distance = distance.relative();
     difference.note = distance.note;
-    pools_.add(key, difference, distance, want);
+    pools_.add(key, difference, distance, call, want);
     return {};
   }
 
@@ -285,9 +291,7 @@ class OpsComparison {
 
 }  // namespace
 
-double run_band(const Header& header) {
-  return default_band(dtype_from_name(header.dtype).value_or(DType::kBFloat16));
-}
+double run_band(const Header& header) { return default_band(run_dtype(header)); }
 
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
                               std::uint32_t last_step) {

@@ -18,7 +18,13 @@ double norm_of(const Output& output) {
 }  // namespace
 
 void Pools::add(const PoolKey& key, const CallDifference& difference, const Distance& distance,
-                const Output& want) {
+                const StepCall& call, const Output& want) {
+  double farthest_read = 0;
+  for (const std::uint32_t storage : call.reads) {
+    const auto found = distance_of_storage_.find(storage);
+    if (found != distance_of_storage_.end()) farthest_read = std::max(farthest_read, found->second);
+  }
+  distance_of_storage_[want.storage] = difference.distance;
   Pool& pool = pools_[key];
   pool.band = difference.band;
   ++pool.steps;
@@ -29,10 +35,13 @@ void Pools::add(const PoolKey& key, const CallDifference& difference, const Dist
   }
   over_of_storage_[want.storage] = overs_.size();
   overs_of_call_.push_back(overs_.size());
-  overs_.push_back({key, difference, distance, want.elements, false, false, {}});
+  const bool jump = distance.non_finite || !(difference.distance < kJump * farthest_read);
+  overs_.push_back({key, difference, distance, want.elements, jump, false, false, {}});
 }
 
-void Pools::add_identical(const PoolKey& key, const Output& want) {
+void Pools::add_identical(const PoolKey& key, const Output& want, bool pooled) {
+  distance_of_storage_.erase(want.storage);
+  if (!pooled) return;
   Pool& pool = pools_[key];
   ++pool.steps;
   pool.distance.add_identical(norm_of(want), want.elements);
@@ -55,7 +64,7 @@ void Pools::finish_call(const StepCall& want, bool identical, bool sum) {
       over.read = true;
       const Output& output = want.outputs.front();
       const bool outweighed = sum && norm_of(output) > 0 && !over.distance.non_finite &&
-                              over.distance.difference <= over.difference.band * norm_of(output);
+                              over.distance.difference <= roundoff_ * norm_of(output);
       if (identical || outweighed) continue;
       if (overs_of_call_.empty()) {
         over.effect = true;  // in band, but moved
@@ -102,6 +111,7 @@ void Pools::settle_overs(OpsReport& report) {
     }
     count(pool, over.difference, over.distance, over.elements);
     ++pool.over;
+    pool.jumped |= over.jump;
     if (over.difference.evidence == Evidence::kStats) ++pool.over_by_stats;
     if (!pool.first_over) pool.first_over = over.difference;
   }
@@ -128,6 +138,10 @@ void Pools::judge(OpsReport& report) {
       if (!report.worst_in_band || worst.pooled > report.worst_in_band->pooled) {
         report.worst_in_band = worst;
       }
+      continue;
+    }
+    if (!pool.jumped && pool.distance.in_band(PooledDistance::kSingleLimit * pool.band)) {
+      report.drifted += outputs;
       continue;
     }
     report.out_of_band += pool.over;

@@ -21,14 +21,25 @@ using PoolKey = std::tuple<bool, std::uint32_t, std::uint32_t, std::uint32_t, st
 // Gathers outputs in the order of the oracle's calls, then judges.
 //
 // An output over its band is held back until it is known who reads it: when everything that does is
-// bit-identical, or is a sum that its difference is too small to move, it is *absorbed* and no
-// finding (a state that has decayed to 1e-19 is 13 % away and adds nothing to what it is added to).
+// bit-identical, or is a sum that its difference moves by less than one rounding, it is *absorbed* and
+// no finding (a state that has decayed to 1e-19 is 13 % away and adds nothing to what it is added to).
+//
+// A fault is made by a call: it takes inputs that are close and gives an output that is not. So a pool
+// over the band is out of band when one of its outputs is at least kJump times as far away as the
+// farthest thing that its call read, or when it is far over (PooledDistance::kSingleLimit times the
+// band). Otherwise rounding has *drifted* over the band, through calls that each do no harm.
 class Pools {
  public:
-  // One differing output of a matched call, measured.
+  // `roundoff`: unit roundoff of the run's dtype, which sums are measured by.
+  explicit Pools(double roundoff) : roundoff_(roundoff) {}
+
+  static constexpr double kJump = 2;
+
+  // One differing output of the matched call `call`, measured.
   void add(const PoolKey& key, const CallDifference& difference, const Distance& distance,
-           const Output& want);
-  void add_identical(const PoolKey& key, const Output& want);
+           const StepCall& call, const Output& want);
+  // `pooled`: its norm counts in its pool.
+  void add_identical(const PoolKey& key, const Output& want, bool pooled);
   // The matched call `want` was compared; its differing outputs, if any, were added before.
   // `identical`: all its outputs are, and are floats. `sum`: it adds or subtracts.
   void finish_call(const StepCall& want, bool identical, bool sum);
@@ -47,6 +58,7 @@ class Pools {
     std::uint64_t by_stats = 0;
     std::uint64_t over = 0;  // of them, outputs over the band that are not absorbed
     std::uint64_t over_by_stats = 0;
+    bool jumped = false;
     std::optional<CallDifference> first_over;
     std::optional<CallDifference> worst;
   };
@@ -56,6 +68,7 @@ class Pools {
     CallDifference difference;
     Distance distance;
     std::uint64_t elements = 0;
+    bool jump = false;
     bool read = false;
     bool effect = false;             // some reader is moved by it, or can't be told
     std::vector<std::size_t> heirs;  // outputs over their bands that were made from it
@@ -65,9 +78,11 @@ class Pools {
                     std::uint64_t elements);
   void settle_overs(OpsReport& report);
 
+  const double roundoff_;
   std::map<PoolKey, Pool> pools_;
   std::vector<Over> overs_;
   std::unordered_map<std::uint32_t, std::size_t> over_of_storage_;  // the latest one
+  std::unordered_map<std::uint32_t, double> distance_of_storage_;   // of what differs in it
   std::vector<std::size_t> overs_of_call_;
 };
 

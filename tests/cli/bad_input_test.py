@@ -155,6 +155,10 @@ def test_record_refuses_a_model_that_it_can_not_run(run, tiny, tmp_path):
     assert_one_line(record(empty), "record", "config.json")
     shutil.copy(tiny / "config.json", empty)
     assert_one_line(record(empty), "record", empty, "without weights")
+    (empty / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes()[:5000])
+    assert_one_line(record(empty), "record")
+    (empty / "config.json").write_text("{ not json")
+    assert_one_line(record(empty), "record")
     assert_one_line(run("record", "hf", tiny, "--token-ids", "1,2000", "-o", tmp_path / "x.fb"),
                     "record", "2000", "vocabulary")
     assert_one_line(run("record", "hf", tiny, "--token-ids", "1", "-o", tmp_path / "no" / "x.fb"),

@@ -8,6 +8,7 @@ namespace goldentrace {
 namespace {
 
 constexpr std::uint64_t kElements = 64;
+constexpr double kRoundoff = 0x1p-8;  // bfloat16
 
 Output output_of(std::uint32_t storage, double norm) {
   Output output;
@@ -37,7 +38,7 @@ void add(Pools& pools, const StepCall& call, double difference, double norm) {
   Distance distance;
   distance.difference = difference;
   distance.norm = norm;
-  pools.add({true, 0, 0, static_cast<std::uint32_t>(call.number), 0}, at, distance,
+  pools.add({true, 0, 0, static_cast<std::uint32_t>(call.number), 0}, at, distance, call,
             call.outputs[0]);
 }
 
@@ -59,10 +60,12 @@ TEST(Pools, AbsorbOnlyWhatHasNoEffect) {
       {"a sum that outweighs it, moved by something else", false, true, 1, 1},
       {"a product scales it: in band or not, it may be moved", false, false, 1, 0},
       {"a sum of its own size", false, true, 1e-6, 0},
+      {"a sum that it moves by less than one rounding", false, true, 2.6e-5, 1},
+      {"a sum that it moves by more", false, true, 2.5e-5, 0},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.why);
-    Pools pools;
+    Pools pools(kRoundoff);
     const StepCall made = tiny();
     add(pools, made, 1e-7, 1e-6);
     pools.finish_call(made, false, false);
@@ -76,7 +79,7 @@ TEST(Pools, AbsorbOnlyWhatHasNoEffect) {
 }
 
 TEST(Pools, DoNotAbsorbWhatNobodyReads) {
-  Pools pools;
+  Pools pools(kRoundoff);
   add(pools, tiny(), 1e-7, 1e-6);
   pools.finish_call(tiny(), false, false);
   OpsReport report;
@@ -86,7 +89,7 @@ TEST(Pools, DoNotAbsorbWhatNobodyReads) {
 }
 
 TEST(Pools, DoNotAbsorbWhatAnUnmatchedCallReads) {
-  Pools pools;
+  Pools pools(kRoundoff);
   add(pools, tiny(), 1e-7, 1e-6);
   pools.finish_call(tiny(), false, false);
   pools.finish_call(call_of(2, {1}, output_of(2, 1)), true, true);
@@ -98,7 +101,7 @@ TEST(Pools, DoNotAbsorbWhatAnUnmatchedCallReads) {
 
 TEST(Pools, AbsorbAChainWhoseEndHasNoEffect) {
   for (const bool end_is_moved : {false, true}) {
-    Pools pools;
+    Pools pools(kRoundoff);
     add(pools, tiny(), 1e-7, 1e-6);
     pools.finish_call(tiny(), false, false);
     const StepCall product = call_of(2, {1}, output_of(2, 1e-6));
@@ -108,12 +111,46 @@ TEST(Pools, AbsorbAChainWhoseEndHasNoEffect) {
     OpsReport report;
     pools.judge(report);
     EXPECT_EQ(report.absorbed, end_is_moved ? 0u : 2u);
-    EXPECT_EQ(report.out_of_band, end_is_moved ? 2u : 0u);
+    EXPECT_EQ(report.out_of_band + report.drifted, end_is_moved ? 2u : 0u);
+  }
+}
+
+// A fault is made by a call that takes close inputs; drift is handed on.
+TEST(Pools, TellDriftOverTheBandFromACallThatMakesAnError) {
+  struct Step {
+    const char* why;
+    double input, output;  // distances, under a band of 6 %
+    bool finding;
+  };
+  const Step cases[] = {
+      {"from close to far", 0.01, 0.10, true},
+      {"from identical to far", 0, 0.07, true},
+      {"twice as far as what was read", 0.05, 0.10, true},
+      {"just over the band, from just below", 0.055, 0.065, false},
+      {"far over the band is no drift", 0.24, 0.25, true},
+  };
+  for (const Step& c : cases) {
+    SCOPED_TRACE(c.why);
+    Pools pools(kRoundoff);
+    const StepCall before = call_of(1, {}, output_of(1, 1));
+    if (c.input > 0) {
+      add(pools, before, c.input, 1);
+    } else {
+      pools.add_identical({true, 0, 0, 1, 0}, before.outputs[0], false);
+    }
+    pools.finish_call(before, c.input == 0, false);
+    const StepCall call = call_of(2, {1}, output_of(2, 1));
+    add(pools, call, c.output, 1);
+    pools.finish_call(call, false, false);
+    OpsReport report;
+    pools.judge(report);
+    EXPECT_EQ(report.first.has_value(), c.finding);
+    EXPECT_EQ(report.drifted, c.finding ? 0u : 1u);
   }
 }
 
 TEST(Pools, ForgetMemoryThatIsWrittenOver) {
-  Pools pools;
+  Pools pools(kRoundoff);
   add(pools, tiny(), 1e-7, 1e-6);
   pools.finish_call(tiny(), false, false);
   pools.finish_call(call_of(2, {1}, output_of(2, 1)), true, true);

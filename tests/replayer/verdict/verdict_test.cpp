@@ -13,7 +13,7 @@ namespace {
 
 using testing::disturb;
 using testing::double_node;
-using ::::testing::HasSubstr;
+using ::testing::HasSubstr;
 using testing::Keep;
 using testing::MadeRun;
 using testing::RunCall;
