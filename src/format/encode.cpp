@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <string>
 
 #include "src/format/codec.h"
@@ -33,14 +34,6 @@ auto column(FlatBufferBuilder& builder, const Items& items, Get get) {
   return builder.CreateVector(values);
 }
 
-template <typename Items>
-auto hashes(FlatBufferBuilder& builder, const Items& items) {
-  std::vector<wire::Hash128> values;
-  values.reserve(items.size());
-  for (const auto& item : items) values.push_back(to_wire(item.hash));
-  return builder.CreateVectorOfStructs(values);
-}
-
 bool fits_int32(std::int64_t value) {
   return value >= std::numeric_limits<std::int32_t>::min() &&
          value <= std::numeric_limits<std::int32_t>::max();
@@ -64,14 +57,7 @@ class TensorBase {
   std::uint32_t highest_;
 };
 
-struct NodeColumns {
-  std::vector<std::uint8_t> kind;
-  std::vector<std::int32_t> value;
-  std::vector<std::int64_t> wide;
-  std::vector<std::uint32_t> version;
-};
-
-void encode_node(const Node& node, TensorBase& base, NodeColumns& columns) {
+void encode_node(const Node& node, TensorBase& base, wire::ProgramT& program) {
   auto kind = static_cast<std::uint8_t>(node.kind);
   std::int64_t value = node.value;
   switch (node.kind) {
@@ -81,27 +67,125 @@ void encode_node(const Node& node, TensorBase& base, NodeColumns& columns) {
         kind = kWireTensorBack;
         value = distance;
       }
-      columns.version.push_back(node.version);
+      program.node_version.push_back(node.version);
       break;
     }
     case NodeKind::kInt:
       if (!fits_int32(node.value)) {
         kind = kWireIntWide;
-        columns.wide.push_back(node.value);
+        program.node_wide.push_back(node.value);
         value = 0;
       }
       break;
     case NodeKind::kDouble:
     case NodeKind::kWrappedDouble:
     case NodeKind::kWrappedInt:
-      columns.wide.push_back(node.value);
+      program.node_wide.push_back(node.value);
       value = 0;
       break;
     default:
       break;
   }
-  columns.kind.push_back(kind);
-  columns.value.push_back(static_cast<std::int32_t>(value));
+  program.node_kind.push_back(kind);
+  program.node_value.push_back(static_cast<std::int32_t>(value));
+}
+
+// ---- the program chunk, column by column --------------------------------------------------------
+
+void add_definitions(const ProgramChunk& chunk, wire::ProgramT& program) {
+  program.strings = chunk.strings;
+  program.scopes = chunk.scopes;
+  for (const Operator& op : chunk.operators) {
+    auto& entry = program.operators.emplace_back(std::make_unique<wire::OperatorT>());
+    entry->name = op.name;
+    entry->overload = op.overload;
+  }
+  auto& extent = program.geometry_extent;
+  for (const Geometry& geometry : chunk.geometries) {
+    program.geometry_rank.push_back(static_cast<std::uint8_t>(geometry.sizes.size()));
+    extent.insert(extent.end(), geometry.sizes.begin(), geometry.sizes.end());
+    extent.insert(extent.end(), geometry.strides.begin(), geometry.strides.end());
+  }
+  for (const Storage& storage : chunk.storages) {
+    program.storage_bytes.push_back(storage.bytes);
+    program.storage_device.push_back(storage.device);
+  }
+  for (const Tensor& tensor : chunk.tensors) {
+    program.tensor_storage.push_back(tensor.storage);
+    program.tensor_geometry.push_back(tensor.geometry);
+    program.tensor_dtype.push_back(static_cast<std::uint8_t>(tensor.dtype));
+    program.tensor_flags.push_back(tensor.flags);
+    program.tensor_offset.push_back(tensor.offset);
+  }
+  for (const Ambient& ambient : chunk.ambients) {
+    auto& entry = program.ambients.emplace_back(std::make_unique<wire::AmbientT>());
+    entry->grad = ambient.grad;
+    entry->inference = ambient.inference;
+    entry->deterministic = ambient.deterministic;
+    entry->autocast = ambient.autocast;
+    entry->autocast_dtype = static_cast<std::uint8_t>(ambient.autocast_dtype);
+    entry->default_dtype = static_cast<std::uint8_t>(ambient.default_dtype);
+    entry->matmul_precision = ambient.matmul_precision;
+    entry->threads = ambient.threads;
+  }
+}
+
+void add_externals(const ProgramChunk& chunk, wire::ProgramT& program) {
+  for (const External& external : chunk.externals) {
+    program.external_call.push_back(static_cast<std::uint32_t>(external.call - chunk.base.calls));
+    program.external_storage.push_back(external.storage);
+    program.external_version.push_back(external.version);
+    program.external_kind.push_back(static_cast<std::uint8_t>(external.kind));
+    program.external_hash.push_back(to_wire(external.hash));
+  }
+}
+
+void add_calls(const ProgramChunk& chunk, wire::ProgramT& program) {
+  for (const Call& call : chunk.calls) {
+    program.call_operator.push_back(call.op);
+    program.call_scope.push_back(call.scope);
+    program.call_step.push_back(call.step);
+    program.call_ambient.push_back(call.ambient);
+    program.call_flags.push_back(call.flags);
+    program.call_arguments.push_back(call.arguments);
+    program.call_results.push_back(call.results);
+    program.call_writes.push_back(call.writes);
+  }
+}
+
+// Nodes and writes share the running base, call by call, as a reader meets them.
+void add_nodes_and_writes(const ProgramChunk& chunk, wire::ProgramT& program) {
+  TensorBase base(chunk.base.tensors);
+  std::size_t next_write = 0;
+  for (const Call& call : chunk.calls) {
+    for (std::size_t i = call.first_node; i < call.end_node; ++i) {
+      encode_node(chunk.nodes[i], base, program);
+    }
+    for (std::size_t i = 0; i < call.writes; ++i) {
+      const Write& write = chunk.writes[next_write++];
+      std::int64_t distance = 0;
+      (void)base.recent(write.tensor, distance);
+      program.write_tensor.push_back(static_cast<std::int32_t>(distance));
+      program.write_version.push_back(write.version);
+      program.write_flags.push_back(write.flags);
+      if ((write.flags & kWriteHashed) != 0) program.write_hash.push_back(to_wire(write.hash));
+    }
+  }
+}
+
+void add_stats(const ProgramChunk& chunk, wire::ProgramT& program) {
+  for (const Stats& stats : chunk.stats) {
+    program.stats_count.push_back(stats.count);
+    program.stats_nan.push_back(stats.nan);
+    program.stats_positive_infinity.push_back(stats.positive_infinity);
+    program.stats_negative_infinity.push_back(stats.negative_infinity);
+    program.stats_sentinel.push_back(stats.sentinel);
+    program.stats_zero.push_back(stats.zero);
+    program.stats_min.push_back(stats.min);
+    program.stats_max.push_back(stats.max);
+    program.stats_sum.push_back(stats.sum);
+    program.stats_sum_squares.push_back(stats.sum_squares);
+  }
 }
 
 }  // namespace
@@ -130,181 +214,22 @@ Bytes encode_header(const Header& header) {
 }
 
 Bytes encode_program(const ProgramChunk& chunk) {
+  wire::ProgramT program;
+  program.base_calls = chunk.base.calls;
+  program.base_strings = chunk.base.strings;
+  program.base_operators = chunk.base.operators;
+  program.base_scopes = chunk.base.scopes;
+  program.base_geometries = chunk.base.geometries;
+  program.base_storages = chunk.base.storages;
+  program.base_tensors = chunk.base.tensors;
+  program.base_ambients = chunk.base.ambients;
+  add_definitions(chunk, program);
+  add_externals(chunk, program);
+  add_calls(chunk, program);
+  add_nodes_and_writes(chunk, program);
+  add_stats(chunk, program);
   FlatBufferBuilder builder(1 << 20);
-  const auto strings = builder.CreateVectorOfStrings(chunk.strings);
-  std::vector<Offset<wire::Operator>> operators;
-  for (const Operator& op : chunk.operators) {
-    const auto name = builder.CreateString(op.name);
-    operators.push_back(wire::CreateOperator(builder, name, builder.CreateString(op.overload)));
-  }
-  const auto operators_vector = builder.CreateVector(operators);
-  const auto scopes = builder.CreateVectorOfStrings(chunk.scopes);
-
-  std::vector<std::int64_t> extent;
-  for (const Geometry& geometry : chunk.geometries) {
-    extent.insert(extent.end(), geometry.sizes.begin(), geometry.sizes.end());
-    extent.insert(extent.end(), geometry.strides.begin(), geometry.strides.end());
-  }
-  const auto geometry_rank = column<std::uint8_t>(
-      builder, chunk.geometries, [](const Geometry& geometry) { return geometry.sizes.size(); });
-  const auto geometry_extent = builder.CreateVector(extent);
-
-  const auto& storages = chunk.storages;
-  const auto storage_bytes =
-      column<std::uint64_t>(builder, storages, [](const Storage& s) { return s.bytes; });
-  const auto storage_device =
-      column<std::uint32_t>(builder, storages, [](const Storage& s) { return s.device; });
-  const auto& tensors = chunk.tensors;
-  const auto tensor_storage =
-      column<std::uint32_t>(builder, tensors, [](const Tensor& t) { return t.storage; });
-  const auto tensor_geometry =
-      column<std::uint32_t>(builder, tensors, [](const Tensor& t) { return t.geometry; });
-  const auto tensor_dtype =
-      column<std::uint8_t>(builder, tensors, [](const Tensor& t) { return t.dtype; });
-  const auto tensor_flags =
-      column<std::uint8_t>(builder, tensors, [](const Tensor& t) { return t.flags; });
-  const auto tensor_offset =
-      column<std::int64_t>(builder, tensors, [](const Tensor& t) { return t.offset; });
-
-  std::vector<Offset<wire::Ambient>> ambients;
-  for (const Ambient& ambient : chunk.ambients) {
-    const auto precision = builder.CreateString(ambient.matmul_precision);
-    ambients.push_back(wire::CreateAmbient(
-        builder, ambient.grad, ambient.inference, ambient.deterministic, ambient.autocast,
-        static_cast<std::uint8_t>(ambient.autocast_dtype),
-        static_cast<std::uint8_t>(ambient.default_dtype), precision, ambient.threads));
-  }
-  const auto ambients_vector = builder.CreateVector(ambients);
-
-  const auto& externals = chunk.externals;
-  const auto external_call = column<std::uint32_t>(
-      builder, externals, [&](const External& e) { return e.call - chunk.base.calls; });
-  const auto external_storage =
-      column<std::uint32_t>(builder, externals, [](const External& e) { return e.storage; });
-  const auto external_version =
-      column<std::uint32_t>(builder, externals, [](const External& e) { return e.version; });
-  const auto external_kind =
-      column<std::uint8_t>(builder, externals, [](const External& e) { return e.kind; });
-  const auto external_hash = hashes(builder, externals);
-
-  const auto& calls = chunk.calls;
-  const auto call_operator =
-      column<std::uint32_t>(builder, calls, [](const Call& c) { return c.op; });
-  const auto call_scope =
-      column<std::uint32_t>(builder, calls, [](const Call& c) { return c.scope; });
-  const auto call_step =
-      column<std::uint32_t>(builder, calls, [](const Call& c) { return c.step; });
-  const auto call_ambient =
-      column<std::uint32_t>(builder, calls, [](const Call& c) { return c.ambient; });
-  const auto call_flags =
-      column<std::uint8_t>(builder, calls, [](const Call& c) { return c.flags; });
-  const auto call_arguments =
-      column<std::uint16_t>(builder, calls, [](const Call& c) { return c.arguments; });
-  const auto call_results =
-      column<std::uint16_t>(builder, calls, [](const Call& c) { return c.results; });
-  const auto call_writes =
-      column<std::uint16_t>(builder, calls, [](const Call& c) { return c.writes; });
-
-  // Nodes and writes share the running base, call by call, as a reader meets them.
-  TensorBase base(chunk.base.tensors);
-  NodeColumns nodes;
-  std::vector<std::int32_t> write_tensor;
-  std::size_t next_write = 0;
-  for (const Call& call : calls) {
-    for (std::size_t i = call.first_node; i < call.end_node; ++i) {
-      encode_node(chunk.nodes[i], base, nodes);
-    }
-    for (std::size_t i = 0; i < call.writes; ++i) {
-      std::int64_t distance = 0;
-      (void)base.recent(chunk.writes[next_write++].tensor, distance);
-      write_tensor.push_back(static_cast<std::int32_t>(distance));
-    }
-  }
-  const auto node_kind = builder.CreateVector(nodes.kind);
-  const auto node_value = builder.CreateVector(nodes.value);
-  const auto node_wide = builder.CreateVector(nodes.wide);
-  const auto node_version = builder.CreateVector(nodes.version);
-
-  const auto write_tensor_vector = builder.CreateVector(write_tensor);
-  const auto write_version =
-      column<std::uint32_t>(builder, chunk.writes, [](const Write& w) { return w.version; });
-  const auto write_flags =
-      column<std::uint8_t>(builder, chunk.writes, [](const Write& w) { return w.flags; });
-  std::vector<wire::Hash128> write_hashes;
-  for (const Write& write : chunk.writes) {
-    if ((write.flags & kWriteHashed) != 0) write_hashes.push_back(to_wire(write.hash));
-  }
-  const auto write_hash = builder.CreateVectorOfStructs(write_hashes);
-
-  const auto& stats = chunk.stats;
-  const auto count = column<std::uint64_t>(builder, stats, [](const Stats& s) { return s.count; });
-  const auto nan = column<std::uint64_t>(builder, stats, [](const Stats& s) { return s.nan; });
-  const auto positive =
-      column<std::uint64_t>(builder, stats, [](const Stats& s) { return s.positive_infinity; });
-  const auto negative =
-      column<std::uint64_t>(builder, stats, [](const Stats& s) { return s.negative_infinity; });
-  const auto sentinel =
-      column<std::uint64_t>(builder, stats, [](const Stats& s) { return s.sentinel; });
-  const auto zero = column<std::uint64_t>(builder, stats, [](const Stats& s) { return s.zero; });
-  const auto min = column<double>(builder, stats, [](const Stats& s) { return s.min; });
-  const auto max = column<double>(builder, stats, [](const Stats& s) { return s.max; });
-  const auto sum = column<double>(builder, stats, [](const Stats& s) { return s.sum; });
-  const auto squares = column<double>(builder, stats, [](const Stats& s) { return s.sum_squares; });
-
-  wire::ProgramBuilder program(builder);
-  program.add_base_calls(chunk.base.calls);
-  program.add_base_strings(chunk.base.strings);
-  program.add_base_operators(chunk.base.operators);
-  program.add_base_scopes(chunk.base.scopes);
-  program.add_base_geometries(chunk.base.geometries);
-  program.add_base_storages(chunk.base.storages);
-  program.add_base_tensors(chunk.base.tensors);
-  program.add_base_ambients(chunk.base.ambients);
-  program.add_strings(strings);
-  program.add_operators(operators_vector);
-  program.add_scopes(scopes);
-  program.add_geometry_rank(geometry_rank);
-  program.add_geometry_extent(geometry_extent);
-  program.add_storage_bytes(storage_bytes);
-  program.add_storage_device(storage_device);
-  program.add_tensor_storage(tensor_storage);
-  program.add_tensor_geometry(tensor_geometry);
-  program.add_tensor_dtype(tensor_dtype);
-  program.add_tensor_flags(tensor_flags);
-  program.add_tensor_offset(tensor_offset);
-  program.add_ambients(ambients_vector);
-  program.add_external_call(external_call);
-  program.add_external_storage(external_storage);
-  program.add_external_version(external_version);
-  program.add_external_kind(external_kind);
-  program.add_external_hash(external_hash);
-  program.add_call_operator(call_operator);
-  program.add_call_scope(call_scope);
-  program.add_call_step(call_step);
-  program.add_call_ambient(call_ambient);
-  program.add_call_flags(call_flags);
-  program.add_call_arguments(call_arguments);
-  program.add_call_results(call_results);
-  program.add_call_writes(call_writes);
-  program.add_node_kind(node_kind);
-  program.add_node_value(node_value);
-  program.add_node_wide(node_wide);
-  program.add_node_version(node_version);
-  program.add_write_tensor(write_tensor_vector);
-  program.add_write_version(write_version);
-  program.add_write_flags(write_flags);
-  program.add_write_hash(write_hash);
-  program.add_stats_count(count);
-  program.add_stats_nan(nan);
-  program.add_stats_positive_infinity(positive);
-  program.add_stats_negative_infinity(negative);
-  program.add_stats_sentinel(sentinel);
-  program.add_stats_zero(zero);
-  program.add_stats_min(min);
-  program.add_stats_max(max);
-  program.add_stats_sum(sum);
-  program.add_stats_sum_squares(squares);
-  return finish(builder, program.Finish());
+  return finish(builder, wire::Program::Pack(builder, &program));
 }
 
 Bytes encode_timing(const ProgramChunk& chunk) {
@@ -364,7 +289,8 @@ Bytes encode_text(const Text& text) {
       rows.push_back(wire::CreateRow(builder, row.request, row.first_row, row.count, row.position));
     }
     steps.push_back(wire::CreateStepDirect(builder, step.step, &rows, step.chosen, &step.top_ids,
-                                           &step.top_logits, step.gap_ulp, step.logprob, step.logits_rms));
+                                           &step.top_logits, step.gap_ulp, step.logprob,
+                                           step.logits_rms));
   }
   return finish(builder, wire::CreateTextDirect(builder, &requests, &steps));
 }
