@@ -7,7 +7,7 @@
 
 #include "recorder/recorder.h"
 #include "recorder/scopes.h"
-#include "recorder/tensor_bytes.h"
+#include "recorder/tensor_facts.h"
 
 namespace goldentrace {
 namespace {

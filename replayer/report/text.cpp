@@ -120,8 +120,8 @@ void add_ops(Lines& lines, const ReplayReport& report) {
     };
     count(ops.in_band, " in band by values");
     count(ops.not_refuted, ops.in_band > 0 ? " by stats" : " in band by stats");
-    count(ops.drifted, " drifted over it");
-    count(ops.absorbed, " without effect");
+    count(ops.drifted, " drifted");
+    count(ops.absorbed, " no effect");
     count(ops.not_judged - ops.hash_only - ops.uncertain, " too small");
     count(ops.uncertain, " unsure");
     count(ops.hash_only, " by hash only");
@@ -263,7 +263,7 @@ std::string next_command(const ReplayReport& report) {
       return "replay show " + report.candidate.path + " --calls   (call " +
              std::to_string(ops.first->candidate_call) + ")";
     }
-    return "record both with --rule 'scope=" + ops.first->scope + ":values'; replay again";
+    return "record both with --rule 'scope=" + ops.first->scope + ":values'";
   }
   if (report.verdict == Verdict::kUndecided ||
       (report.verdict == Verdict::kInBand && ops.not_refuted > 0)) {

@@ -112,7 +112,7 @@ void decide(ReplayReport& report) {
     // A lower bound may pass by the call that is wrong; then a later one is the first to show.
     report.headline = "kernel: " + module_name(ops.first->scope) +
                       (ops.first->evidence == Evidence::kStats
-                           ? " is the first that computes something else, by stats"
+                           ? " differs first, by stats"
                            : " computes something else");
   } else if (ops.matched == 0 && ops.oracle_calls > 0) {
     report.verdict = Verdict::kStructure;

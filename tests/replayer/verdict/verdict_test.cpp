@@ -43,7 +43,7 @@ TEST(Replay, EveryVerdictHasItsExitStatusAndSaysWhatDiffers) {
       {"small noise in one tensor", [](MadeRun& r) { disturb(values_of(r, 0, 2), 0.02); },
        Verdict::kInBand, 0, "in band as far as stats tell, greedy tokens identical"},
       {"a big change in one tensor", [](MadeRun& r) { values_of(r, 0, 2)[0] += 5; }, Verdict::kOps,
-       1, "kernel: model.layers.1 is the first that computes something else, by stats"},
+       1, "kernel: model.layers.1 differs first, by stats"},
       {"another prompt", [](MadeRun& r) { r.text.requests[0].prompt = "Hallo"; }, Verdict::kInputs,
        1, "inputs: the two runs were given other prompts"},
       {"other weights",
@@ -77,7 +77,7 @@ TEST(Replay, EveryVerdictHasItsExitStatusAndSaysWhatDiffers) {
          r.text.steps[1].chosen = 7;
          values_of(r, 1, 0)[0] += 9;
        },
-       Verdict::kOps, 1, "kernel: model.layers.0 is the first that computes something else, by stats"},
+       Verdict::kOps, 1, "kernel: model.layers.0 differs first, by stats"},
       {"code outside every module",
        [](MadeRun& r) {
          for (auto& step : r.steps) {

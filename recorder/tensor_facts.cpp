@@ -1,9 +1,36 @@
-#include "recorder/tensor_bytes.h"
+#include "recorder/tensor_facts.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 
 namespace goldentrace {
+
+bool has_memory(const at::Tensor& tensor) {
+  const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
+  constexpr c10::DispatchKeySet kForeign({
+      c10::DispatchKey::Python,
+      c10::DispatchKey::Functionalize,
+      c10::DispatchKey::FuncTorchBatched,
+      c10::DispatchKey::FuncTorchGradWrapper,
+      c10::DispatchKey::ZeroTensor,
+  });
+  return impl->has_storage() && !impl->key_set().has_any(kForeign) && !impl->is_meta() &&
+         !impl->is_nested() && !impl->is_sparse() && !impl->is_sparse_csr() &&
+         (impl->is_cpu() || impl->is_cuda()) &&
+         (impl->numel() == 0 || impl->unsafe_storage().data() != nullptr);
+}
+
+c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+bool covers_storage(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() && tensor.nbytes() == storage_of(tensor)->nbytes();
+}
+
+bool has_known_dtype(const at::Tensor& tensor) {
+  return item_size(static_cast<DType>(tensor.scalar_type())) != 0;
+}
 
 at::Tensor host_tensor(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return tensor;

@@ -1,0 +1,276 @@
+// What a session does before a recorded call: its arguments become nodes, and memory that no
+// recorded call wrote becomes an input of the program.
+#include <ATen/core/ivalue.h>
+
+#include <bit>
+#include <exception>
+#include <stdexcept>
+
+#include "recorder/scopes.h"
+#include "recorder/session.h"
+#include "recorder/tensor_facts.h"
+#include "src/format/container.h"
+
+namespace goldentrace {
+namespace {
+
+// Of all bytes of a small storage in host memory.
+std::uint64_t small_hash(const StorageEntry& entry, const c10::StorageImpl* impl) {
+  return checksum64({static_cast<const std::byte*>(impl->data()), entry.bytes});
+}
+
+bool draws(const OpInfo& op, const at::RecordFunction& function) {
+  if (!op.random || op.dropout < 0) return op.random;
+  const auto inputs = function.inputs();
+  const auto dropout = static_cast<std::size_t>(op.dropout);
+  return dropout >= inputs.size() || !inputs[dropout].isDouble() || inputs[dropout].toDouble() != 0;
+}
+
+}  // namespace
+
+// ---- start of a call ----------------------------------------------------------------------------
+
+bool Session::start_call(const at::RecordFunction& function, ThreadState& thread) {
+  Frame& frame = thread.frame;
+  const std::lock_guard lock(mutex_);
+  if (thread.session != number_) {
+    thread.session = number_;
+    thread.number = threads_++;
+    thread.ambient_known = false;
+  }
+  frame.op = ops_.find(function);
+  if (frame.op == nullptr) return false;
+  if (options_.fail_at_call != 0 && builder_.next_call() == options_.fail_at_call &&
+      counters_[kRecorderErrors].value == 0) {
+    throw std::runtime_error("fault forced by fail_at_call");
+  }
+  frame.scope = scopes::current();
+  frame.step = step_;
+  frame.ambient = ambient_id(thread);
+  if (draws(*frame.op, function)) frame.flags |= kCallRandom;
+  if (!encode_arguments(function, frame)) {
+    count(kSkippedNoStorage, 1, frame.op->qualified);
+    return false;
+  }
+  capture_overwritten(frame);
+  frame.function = &function;
+  frame.exceptions = std::uncaught_exceptions();
+  frame.start_ns = now_ns();
+  return true;
+}
+
+std::uint32_t Session::ambient_id(ThreadState& thread) {
+  const AmbientBits bits = read_ambient();
+  if (!thread.ambient_known || !(bits == thread.ambient_bits)) {
+    thread.ambient_id = builder_.ambient(to_ambient(bits));
+    thread.ambient_bits = bits;
+    thread.ambient_known = true;
+  }
+  return thread.ambient_id;
+}
+
+bool Session::encode_arguments(const at::RecordFunction& function, Frame& frame) {
+  const auto inputs = function.inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!encode_argument(inputs[i], frame.op->role(i), frame)) return false;
+  }
+  return true;
+}
+
+bool Session::encode_argument(const c10::IValue& value, ArgumentRole role, Frame& frame) {
+  if (value.isTensor()) return encode_tensor_argument(value.toTensor(), role, frame);
+  if (value.isList()) {
+    const auto items = value.toListRef();
+    frame.nodes.push_back({NodeKind::kList, 0, static_cast<std::int64_t>(items.size())});
+    for (const c10::IValue& item : items) {
+      if (!encode_argument(item, role, frame)) return false;
+    }
+    return true;
+  }
+  if (value.isTuple()) {
+    const auto& items = value.toTupleRef().elements();
+    frame.nodes.push_back({NodeKind::kTuple, 0, static_cast<std::int64_t>(items.size())});
+    for (const c10::IValue& item : items) {
+      if (!encode_argument(item, role, frame)) return false;
+    }
+    return true;
+  }
+  if (!encode_plain(value, frame)) unstorable(value.tagKind(), frame);
+  return true;
+}
+
+bool Session::encode_plain(const c10::IValue& value, Frame& frame) {
+  const auto add = [&](NodeKind kind, std::int64_t bits) {
+    frame.nodes.push_back({kind, 0, bits});
+    return true;
+  };
+  if (value.isNone()) return add(NodeKind::kNone, 0);
+  if (value.isInt()) return add(NodeKind::kInt, value.toInt());
+  if (value.isBool()) return add(NodeKind::kBool, value.toBool() ? 1 : 0);
+  if (value.isDouble()) {
+    return add(NodeKind::kDouble, std::bit_cast<std::int64_t>(value.toDouble()));
+  }
+  if (value.isComplexDouble()) {
+    const c10::complex<double> number = value.toComplexDouble();
+    add(NodeKind::kComplex, 0);
+    add(NodeKind::kDouble, std::bit_cast<std::int64_t>(number.real()));
+    return add(NodeKind::kDouble, std::bit_cast<std::int64_t>(number.imag()));
+  }
+  if (value.isString()) return add(NodeKind::kString, builder_.string(value.toStringRef()));
+  if (value.isDevice()) return add(NodeKind::kDevice, builder_.string(value.toDevice().str()));
+  if (value.isGenerator()) {
+    return add(NodeKind::kGenerator, builder_.string(value.toGenerator().device().str()));
+  }
+  return false;
+}
+
+void Session::unstorable(const std::string& reason, Frame& frame) {
+  frame.nodes.push_back({NodeKind::kUnstorable, 0, builder_.string(reason)});
+  if ((frame.flags & kCallNotExecutable) == 0) {
+    frame.flags |= kCallNotExecutable;
+    count(kNotExecutable, 1, frame.op->qualified + ": argument of type " + reason);
+  }
+}
+
+// A number that Python mixed with a tensor: its value is all there is to it.
+bool Session::encode_wrapped_number(const at::Tensor& tensor, Frame& frame) {
+  const auto add = [&](NodeKind kind, std::int64_t bits) {
+    frame.nodes.push_back({kind, 0, bits});
+    return true;
+  };
+  switch (tensor.scalar_type()) {
+    case c10::ScalarType::Double:
+      return add(NodeKind::kWrappedDouble,
+                 std::bit_cast<std::int64_t>(*tensor.const_data_ptr<double>()));
+    case c10::ScalarType::Long:
+      return add(NodeKind::kWrappedInt, *tensor.const_data_ptr<std::int64_t>());
+    case c10::ScalarType::Bool:
+      return add(NodeKind::kWrappedBool, *tensor.const_data_ptr<bool>() ? 1 : 0);
+    default:
+      return false;
+  }
+}
+
+bool Session::encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role, Frame& frame) {
+  if (!tensor.defined()) {
+    frame.nodes.push_back({NodeKind::kUndefinedTensor, 0, 0});
+    return true;
+  }
+  if (!has_memory(tensor)) return false;
+  if (!has_known_dtype(tensor)) {
+    unstorable(c10::toString(tensor.scalar_type()), frame);
+    return true;
+  }
+  if (tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.dim() == 0 && tensor.is_cpu() &&
+      role == ArgumentRole::kRead && encode_wrapped_number(tensor, frame)) {
+    return true;
+  }
+  frame.float_input |= tensor.is_floating_point();
+  c10::StorageImpl* impl = storage_of(tensor);
+  StorageEntry& entry = tensors_.storage(impl);
+  // What is written into a part of a storage leaves the rest of it to be read.
+  const bool reads = role != ArgumentRole::kOverwrite || !covers_storage(tensor);
+  if (entry.content == Content::kKnown) {
+    if (reads) check_small(entry, impl);
+  } else if (role != ArgumentRole::kRead && reads) {
+    capture_external(entry, impl, ExternalKind::kFirstRead);
+  } else if (role == ArgumentRole::kRead) {
+    frame.unknown.push_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl));
+  }
+  frame.inputs.push_back({impl, role, frame.nodes.size(), impl->nbytes()});
+  frame.nodes.push_back({NodeKind::kTensor, entry.version, tensors_.tensor(entry, tensor)});
+  if (role != ArgumentRole::kRead) frame.written.push_back(tensor);
+  return true;
+}
+
+// ---- external inputs ----------------------------------------------------------------------------
+
+void Session::refresh_small_hash(StorageEntry& entry, const c10::StorageImpl* impl) {
+  if (entry.small() && impl->device_type() == c10::DeviceType::CPU && impl->data() != nullptr) {
+    entry.small_hash = small_hash(entry, impl);
+  }
+}
+
+void Session::check_small(StorageEntry& entry, const c10::StorageImpl* impl) {
+  if (!entry.small() || impl->device_type() != c10::DeviceType::CPU || impl->data() == nullptr) {
+    return;
+  }
+  if (small_hash(entry, impl) == entry.small_hash) return;
+  capture_external(entry, const_cast<c10::StorageImpl*>(impl), ExternalKind::kHole);
+}
+
+// Stores the storage's bytes as an input of the program, to be put there before the next call.
+void Session::capture_external(StorageEntry& entry, c10::StorageImpl* impl, ExternalKind kind) {
+  std::vector<std::byte> bytes = storage_bytes(impl);
+  entry.content = Content::kKnown;
+  refresh_small_hash(entry, impl);
+  if (bytes.empty()) return;
+  External external;
+  external.call = builder_.next_call();
+  external.storage = entry.id;
+  external.version = ++entry.version;
+  external.kind = kind;
+  external.hash = hash_bytes(bytes);
+  builder_.chunk().externals.push_back(external);
+  if (kind == ExternalKind::kHole) {
+    count(kHoles, 1,
+          "storage " + std::to_string(entry.id) + " before call " + std::to_string(external.call));
+  } else {
+    count(kExternalInputs);
+    count(kExternalBytes, bytes.size());
+  }
+  keep_value(external.hash, std::move(bytes));
+}
+
+// The bytes are put there before this call: what it reads is that version.
+void Session::capture_argument(c10::StorageImpl* impl, Frame& frame) {
+  StorageEntry& entry = tensors_.storage(impl);
+  if (entry.content == Content::kKnown) return;
+  capture_external(entry, impl, ExternalKind::kFirstRead);
+  for (const Frame::Input& input : frame.inputs) {
+    if (input.storage == impl) frame.nodes[input.node].version = entry.version;
+  }
+}
+
+// Before the call: what it reads by one argument and overwrites by another (out=).
+void Session::capture_overwritten(Frame& frame) {
+  for (const auto& impl : frame.unknown) {
+    for (const Frame::Input& input : frame.inputs) {
+      if (input.storage == impl.get() && input.role != ArgumentRole::kRead) {
+        capture_argument(impl.get(), frame);
+      }
+    }
+  }
+}
+
+// After the call: what it read and did not merely look at.
+void Session::capture_read(const std::vector<c10::IValue>& outputs, Frame& frame) {
+  for (const auto& impl : frame.unknown) {
+    bool only_viewed = !outputs.empty();
+    for (const c10::IValue& output : outputs) {
+      bool aliases = false;
+      each_tensor(output, [&](const at::Tensor& t) {
+        aliases = has_memory(t) && storage_of(t) == impl.get();
+      });
+      only_viewed &= aliases;
+    }
+    if (!only_viewed) capture_argument(impl.get(), frame);
+  }
+}
+
+// After a call that threw: it may have written a part of what it was about to write.
+void Session::forget_written(const Frame& frame) {
+  for (const Frame::Input& input : frame.inputs) {
+    if (input.role != ArgumentRole::kRead) {
+      tensors_.storage(input.storage).content = Content::kUnknown;
+    }
+  }
+}
+
+void Session::keep_value(const Hash128& hash, std::vector<std::byte> bytes) {
+  if (!kept_values_.insert(hash).second) return;
+  const std::uint64_t size = bytes.size();
+  writer_.push(WriterThread::Value{hash, std::move(bytes)}, size);
+}
+
+}  // namespace goldentrace
