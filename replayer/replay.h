@@ -97,13 +97,13 @@ struct OpsReport {
   std::uint64_t not_refuted = 0;      // by stats: the lower bound is inside the band
   std::uint64_t out_of_band = 0;
   std::uint64_t not_judged = 0;  // differ, but too few elements or too little kept to judge
-  std::uint64_t uncertain = 0;  // of not_judged: matched between unmatched calls
-  // Out of band by themselves, but without effect: what reads them is bit-identical, or is a sum that
-  // their difference is too small to move out of band.
+  std::uint64_t uncertain = 0;   // of not_judged: matched between unmatched calls
+  // Out of band by themselves, but without effect: what reads them is bit-identical, or is a sum
+  // that their difference is too small to move out of band.
   std::uint64_t absorbed = 0;
   // Over the band, but no call put them there: see Pools.
   std::uint64_t drifted = 0;
-  std::uint64_t hash_only = 0;   // of those: neither values nor stats are kept on both sides
+  std::uint64_t hash_only = 0;  // of those: neither values nor stats are kept on both sides
   std::uint64_t decisions = 0;
   std::uint64_t decisions_differing = 0;
   std::optional<CallDifference> first_decision;
@@ -118,6 +118,9 @@ struct OpsReport {
   std::vector<Unmatched> unmatched_candidate_first;
   // The calls that only one side made in the module of `first`, at its step.
   std::vector<Unmatched> missing_near;
+  // Modules all of whose calls before `first`, in its step, the candidate lacks; outermost ones
+  // only.
+  std::vector<std::string> missing_modules;
   std::vector<Unmatched> extra_near;
 };
 

@@ -13,8 +13,8 @@ using Pairs = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 // A table of this many cells takes 16 MiB; a scope with more calls than that is cut where it is.
 constexpr std::size_t kMaxCells = 4u << 20;
 
-// Longest common subsequence of the keys at `left` and `right`, appended to `pairs`; those between the
-// equal beginning and the equal end are `uncertain` too.
+// Longest common subsequence of the keys at `left` and `right`, appended to `pairs`; those between
+// the equal beginning and the equal end are `uncertain` too.
 void match_sequences(const std::vector<StepCall>& oracle, const std::vector<StepCall>& candidate,
                      std::span<const std::uint32_t> left, std::span<const std::uint32_t> right,
                      Pairs& pairs, Positions& uncertain) {
@@ -96,8 +96,7 @@ Alignment align(const std::vector<StepCall>& oracle, const std::vector<StepCall>
   for (const auto& [scope, left] : by_scope(oracle)) {
     const auto right = candidate_scopes.find(scope);
     if (right == candidate_scopes.end()) continue;
-    match_sequences(oracle, candidate, left, right->second, alignment.matched,
-                    alignment.uncertain);
+    match_sequences(oracle, candidate, left, right->second, alignment.matched, alignment.uncertain);
   }
   std::sort(alignment.uncertain.begin(), alignment.uncertain.end());
   std::sort(alignment.matched.begin(), alignment.matched.end());

@@ -56,9 +56,8 @@ void StepReader::read_arguments(const ProgramChunk& chunk, const Call& call, Ste
     } else if (node.kind == NodeKind::kWrappedInt) {
       out.constants.push_back(static_cast<double>(node.value));
     } else if (node.kind == NodeKind::kDouble || node.kind == NodeKind::kWrappedDouble) {
-      out.constants.push_back(from_data_.contains(node.value)
-                                  ? kFromData
-                                  : std::bit_cast<double>(node.value));
+      out.constants.push_back(from_data_.contains(node.value) ? kFromData
+                                                              : std::bit_cast<double>(node.value));
     }
   }
   for (std::size_t n = call.first_result; n < call.end_node; ++n) {

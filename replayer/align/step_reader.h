@@ -44,11 +44,11 @@ struct StepCall {
   std::uint64_t number = 0;
   std::uint32_t scope = 0;  // name ids
   std::uint32_t op = 0;
-  std::vector<Output> outputs;    // what it wrote
+  std::vector<Output> outputs;       // what it wrote
   std::vector<std::uint32_t> reads;  // storages among its arguments, the trace's own ids
   // Numbers among its arguments; kFromData stands for one that came from a tensor (item).
   std::vector<double> constants;
-  std::uint64_t key = 0;          // op and the shapes it wrote: what alignment compares
+  std::uint64_t key = 0;  // op and the shapes it wrote: what alignment compares
 };
 
 struct StepCalls {

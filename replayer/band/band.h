@@ -30,11 +30,11 @@ struct Distance {
   [[nodiscard]] double relative() const;
 };
 
-// The distance of one call's output over all steps, as one: root of the summed squares. A single decode
-// step's tensors are small, and one ill-conditioned element can carry a small tensor out of any band
-// (measured with sdpa against eager: 9 % at a state of 256 elements whose steps together are 3 %
-// away), so the band holds for the pool, and four times the band for each step alone. With fewer
-// than kMinElements elements in all, nothing is claimed.
+// The distance of one call's output over all steps, as one: root of the summed squares. A single
+// decode step's tensors are small, and one ill-conditioned element can carry a small tensor out of
+// any band (measured with sdpa against eager: 9 % at a state of 256 elements whose steps together
+// are 3 % away), so the band holds for the pool, and four times the band for each step alone. With
+// fewer than kMinElements elements in all, nothing is claimed.
 class PooledDistance {
  public:
   static constexpr std::uint64_t kMinElements = 16;

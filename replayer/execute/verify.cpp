@@ -89,8 +89,7 @@ std::vector<std::string> compare_environment(const Header& header) {
     // The wheel's build tag ("+cu130") is not part of the version that LibTorch states.
     if (key == "torch") recorded = recorded.substr(0, recorded.find('+'));
     if (!recorded.empty() && recorded != value) {
-      differences.push_back(key + " " + recorded + " when recorded, " + value +
-                            " here");
+      differences.push_back(key + " " + recorded + " when recorded, " + value + " here");
     }
   }
   return differences;

@@ -107,6 +107,7 @@ json ops(const OpsReport& ops) {
           {"first_constant", constant(ops.first_constant)},
           {"unmatched_oracle_first", unmatched(ops.unmatched_oracle_first)},
           {"unmatched_candidate_first", unmatched(ops.unmatched_candidate_first)},
+          {"missing_modules", ops.missing_modules},
           {"missing_in_module", unmatched(ops.missing_near)},
           {"added_in_module", unmatched(ops.extra_near)}};
 }

@@ -189,7 +189,13 @@ void add_finding(Lines& lines, const OpsReport& ops) {
     before += "; the last: " + scope_name(ops.last_good->scope) + ", " + ops.last_good->op;
   }
   lines.finding("before", before);
-  if (!ops.missing_near.empty()) {
+  if (!ops.missing_modules.empty()) {
+    std::string text = "every call of " + ops.missing_modules.front();
+    if (ops.missing_modules.size() > 1) {
+      text += " and " + std::to_string(ops.missing_modules.size() - 1) + " more modules";
+    }
+    lines.finding("lacks", text);
+  } else if (!ops.missing_near.empty()) {
     lines.finding("lacks", list_ops(ops.missing_near) + ": the oracle calls it in this module");
   }
   if (!ops.extra_near.empty()) {
@@ -281,8 +287,7 @@ std::string text_report(const ReplayReport& report) {
   static const std::string verdict_word[] = {"AGREE  ", "DIVERGE  ", "UNDECIDED  "};
   Lines lines;
   const int status = exit_status(report.verdict);
-  lines.add(at_both_ends(verdict_word[status] + report.headline,
-                         "exit " + std::to_string(status)));
+  lines.add(at_both_ends(verdict_word[status] + report.headline, "exit " + std::to_string(status)));
   add_sides(lines, report);
   // Nobody is blamed below the first rung that differs: only that one is shown with its details.
   const std::pair<const char*, const Rung*> rungs[] = {{"inputs", &report.inputs},

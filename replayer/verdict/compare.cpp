@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <set>
 #include <span>
 #include <utility>
 
@@ -96,8 +97,8 @@ class OpsComparison {
     std::size_t next = 0;  // of the oracle's calls
     for (const auto& [left, right] : alignment.matched) {
       for (; next < left; ++next) see_unmatched(oracle.calls[next]);
-      const bool certain = !std::binary_search(alignment.uncertain.begin(),
-                                               alignment.uncertain.end(), left);
+      const bool certain =
+          !std::binary_search(alignment.uncertain.begin(), alignment.uncertain.end(), left);
       GOLDENTRACE_RETURN_IF_ERROR(
           compare_call(oracle.calls[left], candidate.calls[right], certain));
       ++next;
@@ -120,7 +121,8 @@ class OpsComparison {
     if (certain) compare_constants(oracle, candidate);
     bool differs = false;
     bool without_effect = true;
-    // Equal keys: equally many, of equal shapes; but keys are hashes, and a file may be made to fool.
+    // Equal keys: equally many, of equal shapes; but keys are hashes, and a file may be made to
+    // fool.
     const std::size_t outputs = std::min(oracle.outputs.size(), candidate.outputs.size());
     for (std::size_t i = 0; i < outputs; ++i) {
       const Output& want = oracle.outputs[i];
@@ -236,8 +238,25 @@ class OpsComparison {
       }
     }
     if (oracle.step != first.step) return;
+    note_missing_modules(oracle.calls, alignment);
     note_near(oracle.calls, alignment.only_oracle, report_.missing_near);
     note_near(candidate.calls, alignment.only_candidate, report_.extra_near);
+  }
+
+  void note_missing_modules(const std::vector<StepCall>& calls, const Alignment& alignment) {
+    std::set<std::string> missing;
+    for (const std::uint32_t i : alignment.only_oracle) {
+      if (calls[i].number < report_.first->oracle_call) missing.insert(names_.text(calls[i].scope));
+    }
+    for (const auto& [left, right] : alignment.matched) {
+      missing.erase(names_.text(calls[left].scope));
+    }
+    for (const std::string& scope : missing) {  // sorted: a module comes before those inside it
+      std::vector<std::string>& outermost = report_.missing_modules;
+      if (outermost.empty() || !scope.starts_with(outermost.back() + ".")) {
+        outermost.push_back(scope);
+      }
+    }
   }
 
   CallDifference describe(const StepCall& oracle, const StepCall& candidate,

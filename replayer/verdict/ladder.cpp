@@ -119,8 +119,7 @@ Rung compare_weights(const std::vector<Parameter>& oracle, const std::vector<Par
     if (found == others.end()) {
       rung.details.push_back("only in the oracle: " + parameter.name);
     } else if (found->second->hash != parameter.hash && !same_dtype &&
-               parameter.recipe != Recipe::kValue &&
-               found->second->recipe != Recipe::kValue &&
+               parameter.recipe != Recipe::kValue && found->second->recipe != Recipe::kValue &&
                found->second->sources == parameter.sources) {
       ++cast;
     } else if (found->second->hash != parameter.hash) {

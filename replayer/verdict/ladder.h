@@ -12,20 +12,20 @@ namespace goldentrace {
 
 // Prompt text where both have it, and prompt ids.
 Rung compare_inputs(const Text& oracle, const Text& candidate);
-// Parameters and buffers by name and hash. In runs of two dtypes (`same_dtype` false) the hashes can't be
-// equal; parameters that both made from the same checkpoint tensors are then not compared.
+// Parameters and buffers by name and hash. In runs of two dtypes (`same_dtype` false) the hashes
+// can't be equal; parameters that both made from the same checkpoint tensors are then not compared.
 Rung compare_weights(const std::vector<Parameter>& oracle, const std::vector<Parameter>& candidate,
                      bool same_dtype);
 // Field by field; fields that say how a model is run or where it came from, not what it is, are
 // left out.
 Rung compare_config(const std::string& oracle_json, const std::string& candidate_json);
 Rung compare_sampling(const Text& oracle, const Text& candidate);
-// The top logits of every step whose inputs are equal, against the default band: root mean square of the
-// differences over that of the logits.
+// The top logits of every step whose inputs are equal, against the default band: root mean square
+// of the differences over that of the logits.
 Rung compare_logits(const Text& oracle, const Text& candidate, double logits_band);
-// Greedy tokens step by step, up to where they part. That is a tie when the oracle's own gap between the
-// two tokens is no more than `logits_band` lets the difference of two logits move; run_replay takes
-// it back when the runs are not sound up to there.
+// Greedy tokens step by step, up to where they part. That is a tie when the oracle's own gap
+// between the two tokens is no more than `logits_band` lets the difference of two logits move;
+// run_replay takes it back when the runs are not sound up to there.
 TokensReport compare_tokens(const Text& oracle, const Text& candidate, double logits_band);
 
 // "model_type" of a config, or "".

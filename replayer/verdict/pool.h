@@ -21,13 +21,14 @@ using PoolKey = std::tuple<bool, std::uint32_t, std::uint32_t, std::uint32_t, st
 // Gathers outputs in the order of the oracle's calls, then judges.
 //
 // An output over its band is held back until it is known who reads it: when everything that does is
-// bit-identical, or is a sum that its difference moves by less than one rounding, it is *absorbed* and
-// no finding (a state that has decayed to 1e-19 is 13 % away and adds nothing to what it is added to).
+// bit-identical, or is a sum that its difference moves by less than one rounding, it is *absorbed*
+// and no finding (a state that has decayed to 1e-19 is 13 % away and adds nothing to what it is
+// added to).
 //
-// A fault is made by a call: it takes inputs that are close and gives an output that is not. So a pool
-// over the band is out of band when one of its outputs is at least kJump times as far away as the
-// farthest thing that its call read, or when it is far over (PooledDistance::kSingleLimit times the
-// band). Otherwise rounding has *drifted* over the band, through calls that each do no harm.
+// A fault is made by a call: it takes inputs that are close and gives an output that is not. So a
+// pool over the band is out of band when one of its outputs is at least kJump times as far away as
+// the farthest thing that its call read, or when it is far over (PooledDistance::kSingleLimit times
+// the band). Otherwise rounding has *drifted* over the band, through calls that each do no harm.
 class Pools {
  public:
   // `roundoff`: unit roundoff of the run's dtype, which sums are measured by.

@@ -111,9 +111,8 @@ void decide(ReplayReport& report) {
     report.verdict = Verdict::kOps;
     // A lower bound may pass by the call that is wrong; then a later one is the first to show.
     report.headline = "kernel: " + module_name(ops.first->scope) +
-                      (ops.first->evidence == Evidence::kStats
-                           ? " differs first, by stats"
-                           : " computes something else");
+                      (ops.first->evidence == Evidence::kStats ? " differs first, by stats"
+                                                               : " computes something else");
   } else if (ops.matched == 0 && ops.oracle_calls > 0) {
     report.verdict = Verdict::kStructure;
     report.headline = "structure: no call of one program is found in the other";
@@ -286,9 +285,9 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
   decide(report);
   if (exit_status(report.verdict) == 0 && report.ops.outputs == 0 && report.tokens.compared == 0 &&
       !report.tokens.first_step) {
-    return Status(Code::kInvalidArgument,
-                  options.candidate +
-                      ": nothing to compare: no output hash and no step on both sides");
+    return Status(
+        Code::kInvalidArgument,
+        options.candidate + ": nothing to compare: no output hash and no step on both sides");
   }
   return report;
 }

@@ -57,8 +57,8 @@ TEST(TextReport, KeepsItsLayoutWhateverTheTraceContains) {
       expect_layout(report, exit_status(verdict));
       const char* words[] = {"AGREE  ", "DIVERGE  ", "UNDECIDED  "};
       EXPECT_TRUE(report.starts_with(words[exit_status(verdict)]));
-      std::vector<std::string> labels = {"oracle",   "candidate", "loss",     "inputs",
-                                         "weights",  "config",    "sampling", "logits", "tokens", "ops",
+      std::vector<std::string> labels = {"oracle",   "candidate", "loss",   "inputs", "weights",
+                                         "config",   "sampling",  "logits", "tokens", "ops",
                                          "coverage", "not seen",  "next"};
       // No call is compared below other inputs.
       if (verdict == Verdict::kInputs) std::erase(labels, "coverage");

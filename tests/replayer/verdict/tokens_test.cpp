@@ -1,9 +1,9 @@
 // compare_tokens: the rung of the greedy tokens.
-#include <numbers>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "replayer/verdict/ladder.h"
 
