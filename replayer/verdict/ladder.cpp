@@ -38,7 +38,9 @@ void flatten(const json& value, const std::string& path, std::map<std::string, s
   if (value.is_object()) {
     for (const auto& [key, inner] : value.items()) {
       if (std::find(kNotTheModel.begin(), kNotTheModel.end(), key) != kNotTheModel.end()) continue;
-      flatten(inner, path.empty() ? key : path + "." + key, out);
+      std::string below = path;
+      if (!below.empty()) below += '.';
+      flatten(inner, below += key, out);
     }
     return;
   }

@@ -119,7 +119,8 @@ void Pools::settle_overs(OpsReport& report) {
 
 void Pools::judge(OpsReport& report) {
   settle_overs(report);
-  for (auto& [key, pool] : pools_) {
+  for (auto& entry : pools_) {
+    Pool& pool = entry.second;
     const std::uint64_t outputs = pool.by_values + pool.by_stats;
     if (outputs == 0) continue;
     if (!pool.distance.judged()) {

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace goldentrace {
 namespace {
@@ -87,6 +88,8 @@ template <DType dtype>
 
 // ---- stats --------------------------------------------------------------------------------------
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 // One superblock's sums by lane. No fused multiply-add (the build forbids contraction), so that
 // every instruction set gives the same answer.
 struct Lanes {
@@ -98,8 +101,8 @@ struct Lanes {
   alignas(64) std::array<double, kStatsLanes> ordinary{};
 
   Lanes() {
-    min.fill(INFINITY);
-    max.fill(-INFINITY);
+    min.fill(kInfinity);
+    max.fill(-kInfinity);
   }
 };
 
@@ -191,8 +194,8 @@ void add_superblock(DType dtype, const std::byte* data, std::size_t count, Stats
   double zero = 0;
   double sum = 0;
   double squares = 0;
-  double min = INFINITY;
-  double max = -INFINITY;
+  double min = kInfinity;
+  double max = -kInfinity;
   for (std::size_t lane = 0; lane < kStatsLanes; ++lane) {
     ordinary += lanes.ordinary[lane];
     zero += lanes.zero[lane];
