@@ -17,8 +17,8 @@ namespace {
 
 std::atomic<Session*> active{nullptr};
 
-// ---- the callbacks: nothing may escape them, PyTorch swallows what a start callback throws
-// --------
+// ---- the callbacks ------------------------------------------------------------------------------
+// Nothing may escape them: PyTorch swallows what a start callback throws, and a call would be lost.
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) noexcept {
   ThreadState& thread = thread_state();
