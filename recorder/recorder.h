@@ -31,6 +31,8 @@ struct RecorderOptions {
   std::string path = {};
   Header header = {};   // the numerics switches of this process are added to its environment
   KeepRules keep = {};  // default: hash and stats of everything written
+  // Look for hidden writes at every read of every storage, not of those up to 4 KiB only: slow.
+  bool check_reads = false;
   // For tests of the promise above: throw inside the callback of this call. 0 is never.
   std::uint64_t fail_at_call = 0;
 };

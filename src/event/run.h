@@ -40,6 +40,7 @@ enum class Recipe : std::uint8_t {
   kTied = 3,    // the same memory as the parameter named sources[0]
   kStack = 4,   // the sources stacked along a new first dimension
   kConcat = 5,  // the sources joined along the first dimension
+  kComputed = 6,  // recorded calls have made it by then
 };
 
 enum class ParameterKind : std::uint8_t { kParameter = 0, kBuffer = 1 };
@@ -63,6 +64,7 @@ struct Parameter {
   Recipe recipe = Recipe::kValue;
   std::vector<std::string> sources;
   Placement placement;
+  std::uint64_t call = 0;  // its bytes are in place before this call
   bool operator==(const Parameter&) const = default;
 };
 

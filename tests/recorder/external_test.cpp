@@ -106,7 +106,7 @@ TEST_F(ExternalTest, AWriteBehindTheRecordersBackIsAHole) {
     at::mul(x, 4);
   });
   EXPECT_EQ(recorded.counter("holes"), 1u);
-  EXPECT_THAT(recorded.trace->summary().counters[5].first, HasSubstr("before call 2"));
+  EXPECT_THAT(recorded.trace->summary().counters[6].first, HasSubstr("before call 2"));
   ASSERT_THAT(recorded.externals, SizeIs(1));
   EXPECT_EQ(recorded.externals[0].kind, ExternalKind::kHole);
   EXPECT_EQ(recorded.externals[0].call, 2u);
@@ -155,6 +155,17 @@ TEST_F(ExternalTest, EqualInputsAreStoredOnce) {
   ASSERT_THAT(recorded.externals, SizeIs(2));
   EXPECT_EQ(recorded.externals[0].hash, recorded.externals[1].hash);
   EXPECT_LT(recorded.trace->file_size(), 2 * x.nbytes());
+  expect_reproduced();
+}
+
+TEST_F(ExternalTest, EveryReadIsCheckedWhereThatIsAskedFor) {
+  const auto body = [] {
+    const at::Tensor x = at::ones({4096});  // over 4 KiB
+    write_behind_its_back(x, 7);
+    at::mul(x, 2);
+  };
+  EXPECT_EQ(record(body).counter("holes"), 0u);
+  EXPECT_EQ(record(body, {.check_reads = true}).counter("holes"), 1u);
   expect_reproduced();
 }
 
