@@ -23,6 +23,9 @@
 #include "src/event/run.h"
 #include "src/format/codec.h"
 
+// The library hides everything else.
+#define GOLDENTRACE_API __attribute__((visibility("default")))
+
 namespace goldentrace {
 
 class Session;
@@ -37,7 +40,7 @@ struct RecorderOptions {
   std::uint64_t fail_at_call = 0;
 };
 
-class Recorder {
+class GOLDENTRACE_API Recorder {
  public:
   // kInvalidArgument when another recorder runs; else what creating the file can give.
   static Result<std::unique_ptr<Recorder>> start(RecorderOptions options);
@@ -72,8 +75,8 @@ class Recorder {
 };
 
 // Calls of this thread are not recorded between the two; pairs nest.
-void pause_recording();
-void resume_recording();
+GOLDENTRACE_API void pause_recording();
+GOLDENTRACE_API void resume_recording();
 
 // The same for a block: for looking at tensors without adding to the program.
 class PauseRecording {
@@ -85,7 +88,7 @@ class PauseRecording {
 };
 
 // Names the module that the calls of this thread belong to, for as long as it lives.
-class ModuleScope {
+class GOLDENTRACE_API ModuleScope {
  public:
   explicit ModuleScope(std::string_view path);
   ~ModuleScope();

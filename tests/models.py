@@ -1,6 +1,7 @@
 """Tiny random models of transformers' own architectures, and the ways in which people run them."""
 
 import contextlib
+import inspect
 
 import torch
 import transformers
@@ -84,11 +85,13 @@ def prompt(length):
 
 def by_hand(model, first=None, steps=2):
     """A prefill and decode steps with cache, as a user writes them."""
+    takes = inspect.signature(model.forward).parameters
+    cache = "cache" if "cache" in takes else "past_key_values"
     output = model(**(first or {"input_ids": prompt(40)}), use_cache=True)
     made = [output.logits[:, -1]]
     for _ in range(steps):
-        output = model(input_ids=made[-1].argmax(-1, keepdim=True),
-                       past_key_values=output.past_key_values, use_cache=True)
+        output = model(input_ids=made[-1].argmax(-1, keepdim=True), use_cache=True,
+                       **{cache: output[cache]})
         made.append(output.logits[:, -1])
     return torch.cat(made)
 
@@ -144,6 +147,7 @@ CASES = [
     (llama, by_hand, "no_grad", {}),
     (llama, by_hand, "inference", {"attention": "sdpa"}),
     (llama, by_hand, "grad", {}),
+    (llama, by_hand, "grad", {"attention": "sdpa"}),
     (llama, generate, "no_grad", {"attention": "sdpa"}),
     (llama, beam_search, "no_grad", {}),
     (llama, sample, "no_grad", {}),

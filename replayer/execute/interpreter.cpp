@@ -101,12 +101,26 @@ const Interpreter::Op& Interpreter::find_op(std::uint32_t id) {
   return ops_.emplace(id, std::move(op)).first->second;
 }
 
+// Kernels take workspace in proportion to what they read and make; promotion widens four times.
+void Interpreter::limit_allocations(const ProgramChunk& chunk, const Call& call) {
+  constexpr std::uint64_t kAlways = 256u << 20;
+  constexpr std::uint64_t kTimesRecorded = 64;
+  std::uint64_t bytes = 0;
+  for (std::size_t node = call.first_node; node < call.end_node; ++node) {
+    if (chunk.nodes[node].kind != NodeKind::kTensor) continue;
+    const auto id = static_cast<std::uint32_t>(chunk.nodes[node].value);
+    bytes += dictionary_.storage(dictionary_.tensor(id).storage).bytes;
+  }
+  allocations_.set(kAlways + kTimesRecorded * bytes);
+}
+
 // ---- one call -----------------------------------------------------------------------------------
 
 std::vector<c10::IValue> Interpreter::run(const ProgramChunk& chunk, const Call& call) {
   fell_back_ = false;
   if ((call.flags & kCallNotExecutable) != 0) throw CannotRun{"an argument was not stored"};
   apply_ambient(call);
+  limit_allocations(chunk, call);
   const Op& op = find_op(call.op);
   // What looks at bits must see the recorded dtype's.
   if (memory_.promote() && op.reinterprets) {

@@ -14,6 +14,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "replayer/execute/allocation_limit.h"
 #include "replayer/execute/memory.h"
 #include "src/event/dictionary.h"
 
@@ -73,6 +74,7 @@ class Interpreter {
   };
 
   void apply_ambient(const Call& call);
+  void limit_allocations(const ProgramChunk& chunk, const Call& call);
   const Op& find_op(std::uint32_t id);
   std::vector<c10::IValue> decode_arguments(const ProgramChunk& chunk, const Call& call,
                                             const Op& op, Dtypes dtypes);
@@ -89,6 +91,7 @@ class Interpreter {
   const Dictionary& dictionary_;
   Memory memory_;
   std::unique_ptr<Settings> found_;
+  AllocationLimit allocations_;
   std::unordered_map<std::uint32_t, Op> ops_;
   std::unordered_set<std::uint32_t> lost_;  // storages of results of calls that could not run
   std::uint32_t ambient_ = 0;

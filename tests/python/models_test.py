@@ -11,16 +11,15 @@ import pytest
 import torch
 
 
-def outcome(run_replay, tmp_path, trace, *options):
-    report = tmp_path / "verify.json"
-    done = run_replay("verify", trace, "--weights", tmp_path / "none.safetensors", "--json", report,
-                      *options)
+def outcome(run_replay, trace, weights, *options):
+    report = trace.with_suffix(".json")
+    done = run_replay("verify", trace, "--weights", weights, "--json", report, *options)
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads(report.read_text())
 
 
 @pytest.mark.parametrize("case", models.CASES, ids=models.case_name)
-def test_the_recorded_program_is_complete(case, trace, tmp_path, no_weights, replay_program):
+def test_the_recorded_program_is_complete(case, trace, no_weights, replay_program):
     architecture, run, mode, options = case
     model = models.make(architecture, **options)
     with models.mode(mode):
@@ -32,10 +31,10 @@ def test_the_recorded_program_is_complete(case, trace, tmp_path, no_weights, rep
     assert counters["recorder_errors"] == counters["calls_not_executable"] == 0
     assert counters["holes"] == 0
 
-    again = outcome(replay_program, tmp_path, trace)
+    again = outcome(replay_program, trace, no_weights)
     assert again["verdict"] == "reproduced"
     assert again["not_executable"] == 0
-    promoted = outcome(replay_program, tmp_path, trace, "--promote", "float32")
+    promoted = outcome(replay_program, trace, no_weights, "--promote", "float32")
     assert promoted["executed"] == again["executed"]
     assert promoted["other_shapes"] == promoted["in_recorded_dtype"] == 0
     assert promoted["decisions"] > 0
