@@ -38,8 +38,8 @@ enum class Recipe : std::uint8_t {
   kSame = 1,    // equal to sources[0]
   kCast = 2,    // sources[0] converted to the parameter's dtype
   kTied = 3,    // the same memory as the parameter named sources[0]
-  kStack = 4,   // the sources stacked along a new first dimension
-  kConcat = 5,  // the sources joined along the first dimension
+  kStack = 4,   // the sources, converted to its dtype, stacked along a new first dimension
+  kConcat = 5,  // the sources' elements, converted to its dtype, one after the other, in its shape
 };
 
 enum class ParameterKind : std::uint8_t { kParameter = 0, kBuffer = 1 };
