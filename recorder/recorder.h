@@ -53,9 +53,11 @@ class GOLDENTRACE_API Recorder {
 
   // Enters `tensor` into the parameter dictionary; returns the hash of its dense bytes. With
   // Recipe::kValue the bytes are stored. A tensor whose storage is known already gets kTied.
+  // `known_hash` is the hash when the caller has it already, as for a model recorded many times.
   Result<Hash128> add_parameter(const std::string& name, ParameterKind kind,
                                 const at::Tensor& tensor, Recipe recipe,
-                                std::vector<std::string> sources);
+                                std::vector<std::string> sources,
+                                const Hash128* known_hash = nullptr);
   void add_text(const Text& text);
   // Calls from now on belong to forward pass `step`; 0 is the prefill.
   void set_step(std::uint32_t step);

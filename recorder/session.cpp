@@ -95,16 +95,18 @@ void Session::fault(const char* what) noexcept {
 
 Result<Hash128> Session::add_parameter(const std::string& name, ParameterKind kind,
                                        const at::Tensor& tensor, Recipe recipe,
-                                       std::vector<std::string> sources) {
+                                       std::vector<std::string> sources,
+                                       const Hash128* known_hash) {
   if (!tensor.defined() || !has_memory(tensor)) {
     return Status(Code::kInvalidArgument, "parameter '" + name + "' has no memory");
   }
-  const at::Tensor host = host_tensor(tensor);
+  const bool read = known_hash == nullptr || recipe == Recipe::kValue;
+  const at::Tensor host = read ? host_tensor(tensor) : tensor;
   const TensorView view = view_of(host);
   Parameter parameter;
   parameter.name = name;
   parameter.kind = kind;
-  parameter.hash = digest_tensor(view, false).hash;
+  parameter.hash = known_hash != nullptr ? *known_hash : digest_tensor(view, false).hash;
 
   const std::lock_guard lock(mutex_);
   parameter.call = builder_.next_call();

@@ -86,7 +86,7 @@ class Session {
   Status close();
   Result<Hash128> add_parameter(const std::string& name, ParameterKind kind,
                                 const at::Tensor& tensor, Recipe recipe,
-                                std::vector<std::string> sources);
+                                std::vector<std::string> sources, const Hash128* known_hash);
   void add_text(const Text& text) { writer_.push(text, 1u << 16); }
   void set_step(std::uint32_t step);
   std::uint32_t scope(std::string_view path);

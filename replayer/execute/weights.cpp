@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
+#include <c10/util/accumulate.h>
 
 #include "src/digest/digest.h"
 
@@ -44,18 +45,17 @@ Result<at::Tensor> follow_recipe(const TraceReader& trace, const Parameter& para
       return Status(source.status().code(),
                     source.status().message() + ", which parameter '" + parameter.name + "' needs");
     }
-    sources.push_back(*source);
+    sources.push_back(parameter.recipe == Recipe::kSame ? *source : source->to(dtype));
   }
-  switch (parameter.recipe) {
-    case Recipe::kCast:
-      return sources[0].to(dtype);
-    case Recipe::kStack:
-      return at::stack(sources);
-    case Recipe::kConcat:
-      return at::cat(sources);
-    default:
-      return sources[0];
+  if (parameter.recipe == Recipe::kStack) return at::stack(sources);
+  if (parameter.recipe == Recipe::kConcat) {
+    for (at::Tensor& source : sources) source = source.flatten();
+    const at::Tensor joined = at::cat(sources);
+    const std::vector<std::int64_t>& sizes = dictionary.geometry(view.geometry).sizes;
+    // A tensor that does not fit is told by its shape.
+    return joined.numel() == c10::multiply_integers(sizes) ? joined.view(sizes) : joined;
   }
+  return sources[0];
 }
 
 // Elements that lie in the same place, as in an expanded buffer, are copied once.

@@ -9,6 +9,7 @@
 Everything of substance happens in C++; this layer hands over names and JSON.
 """
 
-from goldentrace.recording import Recording, RecordingError, record, tensor_hash
+from goldentrace.native import RecordingError, tensor_hash
+from goldentrace.recording import Recording, record
 
 __all__ = ["Recording", "RecordingError", "record", "tensor_hash"]

@@ -1,30 +1,14 @@
 """`with goldentrace.record(...)`: one recording, its module scopes and its parameter dictionary."""
 
 import contextlib
-import ctypes
 import json
 
 import torch
 from torch.nn.modules import module as module_hooks
 
 from goldentrace import _hooks, native
-from goldentrace.checkpoint import Recipe
-
-
-class RecordingError(RuntimeError):
-    """The recorder refused, or the trace is not whole."""
-
-
-def _check(answer):
-    if answer != 0:
-        raise RecordingError(native.last_error().decode())
-
-
-def tensor_hash(tensor):
-    """The `hash` digest of a tensor's dense bytes, as an int of 128 bits."""
-    halves = (ctypes.c_uint64 * 2)()
-    _check(native.hash(tensor._cdata, halves))
-    return halves[1] << 64 | halves[0]
+from goldentrace.native import RecordingError, check
+from goldentrace.parameters import KnownParameters
 
 
 class Recording:
@@ -36,7 +20,7 @@ class Recording:
 
     def step(self, number):
         """Calls from now on belong to forward pass `number`; 0 is the prefill."""
-        _check(native.set_step(number))
+        check(native.set_step(number))
 
     @contextlib.contextmanager
     def paused(self):
@@ -49,17 +33,20 @@ class Recording:
 
     def text(self, requests=(), steps=()):
         """Adds prompts, tokens and steps; dicts with the fields of src/event/run.h."""
-        _check(native.text(json.dumps({"requests": list(requests), "steps": list(steps)}).encode()))
+        check(native.text(json.dumps({"requests": list(requests), "steps": list(steps)}).encode()))
 
     def summary(self):
         """Calls and counters so far."""
         return json.loads(native.summary())
 
-    def add_model(self, model, checkpoint=None):
+    def add_model(self, model, checkpoint=None, parameters=None):
         """Names `model`'s modules for scopes and enters its parameters and buffers.
 
         With a `goldentrace.checkpoint.Checkpoint`, a parameter that it reproduces is stored as a
-        recipe; the others are stored by value."""
+        recipe; the others are stored by value. `parameters`, a
+        `goldentrace.parameters.KnownParameters`, takes the checkpoint's place where one model is
+        recorded many times."""
+        parameters = parameters or KnownParameters(checkpoint)
         for name, module in model.named_modules(remove_duplicate=False):
             self._names.setdefault(module, name)
         _hooks.set_names(self._names)
@@ -71,36 +58,38 @@ class Recording:
         with self.paused():
             for kind, named in enumerate((model.named_parameters, model.named_buffers)):
                 for name, tensor in named(remove_duplicate=False):
-                    recipe, sources = Recipe.VALUE, []
-                    if checkpoint is not None:
-                        recipe, sources = checkpoint.recipe(name, tensor)
-                    _check(native.parameter(name.encode(), kind, tensor._cdata, recipe,
-                                            json.dumps(sources).encode()))
+                    digest, recipe, sources = parameters.of(name, tensor)
+                    check(native.parameter(name.encode(), kind, tensor._cdata, recipe,
+                                           json.dumps(sources).encode(),
+                                           native.hash_halves(digest)))
+            parameters.save()
 
     def _close(self):
         for hook in self._hooks:
             hook.remove()
         _hooks.clear_names()
         self._names = {}
-        _check(native.stop())
+        check(native.stop())
 
 
 @contextlib.contextmanager
-def record(path, model=None, *, checkpoint=None, header=None, rules=(), fail_at_call=0):
+def record(path, model=None, *, checkpoint=None, parameters=None, header=None, rules=(),
+           fail_at_call=0):
     """Records every dispatcher call of the block into the trace file `path`.
 
-    `rules` are `--rule` texts; `header` overrides header fields. Raises RecordingError at the end
-    when the trace is not whole; an exception of the block itself passes untouched.
+    `checkpoint` and `parameters` are those of `add_model`. `rules` are `--rule` texts; `header`
+    overrides header fields. Raises RecordingError at the end when the trace is not whole; an
+    exception of the block itself passes untouched.
     `fail_at_call` forces a fault inside the recorder, for tests."""
     facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
     facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
     options = {"rules": list(rules), "fail_at_call": fail_at_call}
-    _check(native.start(str(path).encode(), json.dumps(facts).encode(),
-                        json.dumps(options).encode()))
+    check(native.start(str(path).encode(), json.dumps(facts).encode(),
+                       json.dumps(options).encode()))
     recording = Recording()
     try:
         if model is not None:
-            recording.add_model(model, checkpoint)
+            recording.add_model(model, checkpoint, parameters)
         yield recording
     except BaseException:
         with contextlib.suppress(RecordingError):
