@@ -45,3 +45,5 @@ GOLDENTRACE_EXTERN uint32_t goldentrace_scope(const char* path);
 GOLDENTRACE_EXTERN uint32_t goldentrace_scope_below(const char* name);
 GOLDENTRACE_EXTERN void goldentrace_scope_enter(uint32_t scope);
 GOLDENTRACE_EXTERN void goldentrace_scope_exit(uint32_t scope);
+/* How many scopes this thread is in. */
+GOLDENTRACE_EXTERN uint32_t goldentrace_scope_depth(void);

@@ -2,8 +2,19 @@
 
 import ctypes
 import pathlib
+import platform
 
-import torch  # noqa: F401  the library below needs libtorch_cpu, which torch loads
+import torch  # the library below needs libtorch_cpu, which torch loads
+
+from goldentrace import built
+
+# Another torch may have another layout of what the library looks into.
+_found = {"torch": torch.__version__.partition("+")[0],
+          "Python": ".".join(platform.python_version_tuple()[:2])}
+for _name, _built in {"torch": built.TORCH, "Python": built.PYTHON}.items():
+    if _built not in ("", _found[_name]):
+        raise ImportError(f"goldentrace was built with {_name} {_built}; "
+                          f"this is {_name} {_found[_name]}")
 
 _library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "libgoldentrace_record.so"))
 

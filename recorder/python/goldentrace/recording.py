@@ -2,13 +2,18 @@
 
 import contextlib
 import ctypes
+import functools
 import json
+import warnings
+import weakref
 
 import torch
 from torch.nn.modules import module as module_hooks
+from torch.nn.parameter import is_lazy
 
 from goldentrace import _hooks, native
 from goldentrace.checkpoint import Recipe
+from goldentrace.imports import after_import
 
 
 class RecordingError(RuntimeError):
@@ -27,12 +32,30 @@ def tensor_hash(tensor):
     return halves[1] << 64 | halves[0]
 
 
-class Recording:
-    """A running recording. Made by `record`."""
+def _path(prefix, name):
+    """`name` below `prefix`, without the wrappers that torch.compile puts around modules."""
+    parts = [prefix, *name.split(".")]
+    return ".".join(part for part in parts if part and part != "_orig_mod")
 
-    def __init__(self):
-        self._hooks = []
-        self._names = {}
+
+class Recording:
+    """A running recording, from `Recording(path)` until `close()`. `record` is the usual way.
+
+    `adopt(module)`, if given, is called with each module that is called outside every named one
+    and has no name yet; it may give one by `name_modules`."""
+
+    def __init__(self, path, *, header=None, rules=(), fail_at_call=0, adopt=None):
+        facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
+        facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
+        options = {"rules": list(rules), "fail_at_call": fail_at_call}
+        _check(native.start(str(path).encode(), json.dumps(facts).encode(),
+                            json.dumps(options).encode()))
+        self._modules = {}  # id: weak reference
+        _hooks.start(adopt)
+        self._hooks = [
+            module_hooks.register_module_forward_pre_hook(_hooks.enter),
+            module_hooks.register_module_forward_hook(_hooks.leave, always_call=True),
+        ]
 
     def step(self, number):
         """Calls from now on belong to forward pass `number`; 0 is the prefill."""
@@ -60,28 +83,57 @@ class Recording:
 
         With a `goldentrace.checkpoint.Checkpoint`, a parameter that it reproduces is stored as a
         recipe; the others are stored by value."""
+        self.name_modules(model)
+        self.enter_parameters(model, checkpoint)
+
+    def name_modules(self, model, prefix="", counts_steps=False):
+        """Names `model` and its modules below `prefix`; the first name of a module stands. With
+        `counts_steps`, every forward of `model` begins the next step. Keeps no module alive."""
         for name, module in model.named_modules(remove_duplicate=False):
-            self._names.setdefault(module, name)
-        _hooks.set_names(self._names)
-        if not self._hooks:
-            self._hooks = [
-                module_hooks.register_module_forward_pre_hook(_hooks.enter),
-                module_hooks.register_module_forward_hook(_hooks.leave, always_call=True),
-            ]
+            self._name(module, _path(prefix, name), counts_steps and module is model)
+
+    def leave_unnamed(self, module):
+        """`module` is not to be offered for adoption again."""
+        self._name(module, None, False)
+
+    def _name(self, module, path, counts_steps):
+        address = id(module)
+        if address not in self._modules:
+            self._modules[address] = weakref.ref(module, functools.partial(self._forget, address))
+        _hooks.name(module, path, counts_steps)
+
+    def _forget(self, address, _reference):
+        """The module is gone; its address may be another's next."""
+        if self._modules.pop(address, None) is not None:
+            _hooks.forget(address)
+
+    def enter_parameters(self, model, checkpoint=None, prefix="", strict=True):
+        """Enters `model`'s parameters and buffers below `prefix`. Those without memory of their own
+        (meta, wrapper subclasses) raise, or are left out where `strict` is false."""
         with self.paused():
             for kind, named in enumerate((model.named_parameters, model.named_buffers)):
                 for name, tensor in named(remove_duplicate=False):
-                    recipe, sources = Recipe.VALUE, []
-                    if checkpoint is not None:
-                        recipe, sources = checkpoint.recipe(name, tensor)
-                    _check(native.parameter(name.encode(), kind, tensor._cdata, recipe,
-                                            json.dumps(sources).encode()))
+                    if is_lazy(tensor):
+                        continue
+                    try:
+                        self._enter_parameter(_path(prefix, name), kind, tensor, checkpoint)
+                    except RecordingError:
+                        if strict:
+                            raise
 
-    def _close(self):
+    def _enter_parameter(self, name, kind, tensor, checkpoint):
+        recipe, sources = Recipe.VALUE, []
+        if checkpoint is not None:
+            recipe, sources = checkpoint.recipe(name, tensor)
+        _check(native.parameter(name.encode(), kind, tensor._cdata, recipe,
+                                json.dumps(sources).encode()))
+
+    def close(self):
+        """Ends the recording; RecordingError when the trace is not whole."""
         for hook in self._hooks:
             hook.remove()
-        _hooks.clear_names()
-        self._names = {}
+        _hooks.stop()
+        self._modules = {}
         _check(native.stop())
 
 
@@ -92,18 +144,32 @@ def record(path, model=None, *, checkpoint=None, header=None, rules=(), fail_at_
     `rules` are `--rule` texts; `header` overrides header fields. Raises RecordingError at the end
     when the trace is not whole; an exception of the block itself passes untouched.
     `fail_at_call` forces a fault inside the recorder, for tests."""
-    facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
-    facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
-    options = {"rules": list(rules), "fail_at_call": fail_at_call}
-    _check(native.start(str(path).encode(), json.dumps(facts).encode(),
-                        json.dumps(options).encode()))
-    recording = Recording()
+    recording = Recording(path, header=header, rules=rules, fail_at_call=fail_at_call)
     try:
         if model is not None:
             recording.add_model(model, checkpoint)
         yield recording
     except BaseException:
         with contextlib.suppress(RecordingError):
-            recording._close()
+            recording.close()
         raise
-    recording._close()
+    recording.close()
+
+
+def _let_compilers_skip_the_hooks(dynamo):
+    """What a compiler traces runs no hooks: while it traces, they are functions that do nothing.
+    Otherwise a C function in the traced code would break the graph, or `fullgraph=True`."""
+    def enter(module, args):
+        return None
+
+    def leave(module, args, output):
+        return None
+
+    with contextlib.suppress(Exception):  # at worst, graphs break at the hooks
+        for hook, nothing in ((_hooks.enter, enter), (_hooks.leave, leave)):
+            dynamo.decorators.substitute_in_graph(hook, skip_signature_check=True)(nothing)
+    # Nor is it news to the user, who registered none.
+    warnings.filterwarnings("ignore", r"Using `torch.compile\(module\)` when there are global hooks")
+
+
+after_import("torch._dynamo", _let_compilers_skip_the_hooks)
