@@ -4,16 +4,14 @@ import contextlib
 import ctypes
 import functools
 import json
-import warnings
 import weakref
 
 import torch
 from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
 
-from goldentrace import _hooks, native
+from goldentrace import _hooks, compilers, native  # noqa: F401  compilers: for its effect
 from goldentrace.checkpoint import Recipe
-from goldentrace.imports import after_import
 
 
 class RecordingError(RuntimeError):
@@ -154,22 +152,3 @@ def record(path, model=None, *, checkpoint=None, header=None, rules=(), fail_at_
             recording.close()
         raise
     recording.close()
-
-
-def _let_compilers_skip_the_hooks(dynamo):
-    """What a compiler traces runs no hooks: while it traces, they are functions that do nothing.
-    Otherwise a C function in the traced code would break the graph, or `fullgraph=True`."""
-    def enter(module, args):
-        return None
-
-    def leave(module, args, output):
-        return None
-
-    with contextlib.suppress(Exception):  # at worst, graphs break at the hooks
-        for hook, nothing in ((_hooks.enter, enter), (_hooks.leave, leave)):
-            dynamo.decorators.substitute_in_graph(hook, skip_signature_check=True)(nothing)
-    # Nor is it news to the user, who registered none.
-    warnings.filterwarnings("ignore", r"Using `torch.compile\(module\)` when there are global hooks")
-
-
-after_import("torch._dynamo", _let_compilers_skip_the_hooks)
