@@ -161,6 +161,8 @@ const char* goldentrace_summary() {
 
 void goldentrace_pause() { pause_recording(); }
 void goldentrace_resume() { resume_recording(); }
+void goldentrace_pause_all() { pause_all_recording(); }
+void goldentrace_resume_all() { resume_all_recording(); }
 
 int goldentrace_set_step(uint32_t step) {
   return guarded([&]() -> Status {
@@ -219,3 +221,4 @@ uint32_t goldentrace_scope_below(const char* name) {
 }
 void goldentrace_scope_enter(uint32_t scope) { scopes::enter(scope); }
 void goldentrace_scope_exit(uint32_t scope) { scopes::exit(scope); }
+uint32_t goldentrace_scope_depth() { return static_cast<uint32_t>(scopes::depth()); }

@@ -28,6 +28,9 @@ GOLDENTRACE_EXTERN const char* goldentrace_summary(void);
 /* Not recording calls of this thread; pairs nest. */
 GOLDENTRACE_EXTERN void goldentrace_pause(void);
 GOLDENTRACE_EXTERN void goldentrace_resume(void);
+/* The same for all threads. */
+GOLDENTRACE_EXTERN void goldentrace_pause_all(void);
+GOLDENTRACE_EXTERN void goldentrace_resume_all(void);
 GOLDENTRACE_EXTERN int goldentrace_set_step(uint32_t step);
 
 /* kind: 0 parameter, 1 buffer. recipe and sources_json (a list of names): see Recipe. hash: of the
@@ -47,3 +50,5 @@ GOLDENTRACE_EXTERN uint32_t goldentrace_scope(const char* path);
 GOLDENTRACE_EXTERN uint32_t goldentrace_scope_below(const char* name);
 GOLDENTRACE_EXTERN void goldentrace_scope_enter(uint32_t scope);
 GOLDENTRACE_EXTERN void goldentrace_scope_exit(uint32_t scope);
+/* How many scopes this thread is in. */
+GOLDENTRACE_EXTERN uint32_t goldentrace_scope_depth(void);

@@ -1,6 +1,7 @@
 // record: runs an oracle under the recorder. Parses the command line, then becomes the Python that
-// runs the model (goldentrace.hf): this program itself needs no Torch.
-// Exit status: 0 done and the trace is whole, 2 not.
+// runs the model (goldentrace.hf), or runs a command whose Python processes record themselves:
+// this program itself needs no Torch.
+// Exit status: 0 done and the trace is whole, 2 not; of a command that fails, the command's own.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 
 #include "recorder/inputs.h"
 #include "recorder/keep_rules.h"
+#include "recorder/run_script.h"
 
 namespace {
 
@@ -26,6 +28,10 @@ using goldentrace::Code;
 using goldentrace::Result;
 using goldentrace::RunInput;
 using goldentrace::Status;
+
+constexpr const char* kRuleHelp =
+    "what to keep: key=glob,...:digest with keys scope, op, step and digests hash, stats, values; "
+    "the last match decides; default stats for everything";
 
 struct HfOptions {
   std::string model;
@@ -75,6 +81,13 @@ Status run_python(const std::string& python, const std::string& module,
   ::execvp(python.c_str(), const_cast<char* const*>(arguments));
   return {Code::kNotFound, "can't run " + python + ": " + std::strerror(errno) +
                                " (choose another with --python or GOLDENTRACE_PYTHON)"};
+}
+
+Status check_rules(const std::vector<std::string>& rules) {
+  for (const std::string& rule : rules) {
+    GOLDENTRACE_RETURN_IF_ERROR(goldentrace::parse_keep_rule(rule).status());
+  }
+  return {};
 }
 
 // The runs that were asked for: one, or one a line of --prompts.
@@ -139,9 +152,7 @@ Result<nlohmann::json> runs_json(const HfOptions& options, const std::vector<Run
 }
 
 Status record_hf(const HfOptions& options, const std::vector<std::string>& command) {
-  for (const std::string& rule : options.rules) {
-    GOLDENTRACE_RETURN_IF_ERROR(goldentrace::parse_keep_rule(rule).status());
-  }
+  GOLDENTRACE_RETURN_IF_ERROR(check_rules(options.rules));
   const auto inputs = read_runs(options);
   if (!inputs.ok()) return inputs.status();
   const auto runs = runs_json(options, *inputs);
@@ -165,15 +176,44 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
   return run_python(python, "goldentrace.hf", json);
 }
 
+int record_script(goldentrace::ScriptOptions& options) {
+  Status status;
+  if (options.command.empty()) {
+    status = {Code::kInvalidArgument,
+              "give a command, record -o TRACE -- python SCRIPT, or a subcommand: record hf"};
+  } else if (options.output.empty()) {
+    status = {Code::kInvalidArgument, "give the trace to write: -o TRACE"};
+  } else {
+    status = check_rules(options.rules);
+  }
+  if (!status.ok()) {
+    spdlog::error("{}", status.message());
+    return 2;
+  }
+  options.packages = package_folder();
+  return goldentrace::run_script(options);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_color_st("record"));
   spdlog::set_pattern("record: %v");
 
+  goldentrace::ScriptOptions script;
+  CLI::App app{
+      "Record a model's run, op by op, into a trace:\n"
+      "  record -o TRACE [--rule RULE]... -- python SCRIPT ARGUMENTS...",
+      "record"};
+  app.require_subcommand(0, 1);
+  app.footer(
+      "The command runs unchanged, from its import of torch to its end; a second process that\n"
+      "imports torch gets a trace of its own, TRACE with the process id before the suffix.\n"
+      "Exit status: the command's own; 2 when that is 0 and a trace is missing or not whole.");
+  app.add_option("-o,--output", script.output, "trace to write");
+  app.add_option("--rule", script.rules, kRuleHelp);
+
   HfOptions options;
-  CLI::App app{"Record a model's run, op by op, into a trace.", "record"};
-  app.require_subcommand(1);
   CLI::App* hf = app.add_subcommand(
       "hf", "run a transformers model, eager and greedy, by its own modelling code");
   hf->option_defaults()->always_capture_default();
@@ -205,18 +245,23 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"eager", "grouped_mm", "batched_mm"}));
   hf->add_option("--device", options.device, "where to run")->check(CLI::IsMember({"cpu", "cuda"}));
   hf->add_flag("--ignore-eos", options.ignore_eos, "go on after a stop id");
-  hf->add_option("--rule", options.rules,
-                 "what to keep: key=glob,...:digest with keys scope, op, step and digests hash, "
-                 "stats, values; the last match decides; default stats for everything")
-      ->always_capture_default(false);
+  hf->add_option("--rule", options.rules, kRuleHelp)->always_capture_default(false);
   hf->add_option("--python", options.python,
                  "interpreter to run (default: GOLDENTRACE_PYTHON, else the one configured)")
       ->always_capture_default(false);
+
+  // What is after -- is a command line of its own, unless a subcommand was named before it.
+  char** const separator =
+      std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
+  const bool hf_named = argc > 1 && std::strcmp(argv[1], "hf") == 0;
+  if (!hf_named && separator != argv + argc) script.command.assign(separator + 1, argv + argc);
+  const auto own = hf_named ? argc : static_cast<int>(separator - argv);
   try {
-    app.parse(argc, argv);
+    app.parse(own, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;  // --help is a success
   }
+  if (!hf->parsed()) return record_script(script);
   options.max_new_tokens_given = max_new_tokens->count() > 0;
   const Status status = record_hf(options, {argv, argv + argc});  // returns on failure only
   spdlog::error("{}", status.message());

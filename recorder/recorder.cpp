@@ -16,13 +16,36 @@ namespace goldentrace {
 namespace {
 
 std::atomic<Session*> active{nullptr};
+std::atomic<int> paused_everywhere{0};
 
 // ---- the callbacks ------------------------------------------------------------------------------
 // Nothing may escape them: PyTorch swallows what a start callback throws, and a call would be lost.
 
+// A frame without an operator that is a scope of the program: what torch.compile made. Its inner
+// calls, if its backend makes any, are ordinary ones.
+constexpr std::string_view kCompiledRegion = "Torch-Compiled Region";
+constexpr std::string_view kCompiledScope = "<compiled>";
+
+struct CompiledRegion : at::ObserverContext {
+  std::uint32_t scope = 0;
+};
+thread_local std::uint32_t compiled_scope = 0;  // the innermost; 0, the root, when there is none
+
+std::unique_ptr<at::ObserverContext> enter_region(const at::RecordFunction& function,
+                                                  Session& session) {
+  if (!std::string_view(function.name()).starts_with(kCompiledRegion)) return nullptr;
+  // One that is called by another, after a break of the graph, is the same one.
+  if (compiled_scope != 0 && scopes::current() == compiled_scope) return nullptr;
+  auto region = std::make_unique<CompiledRegion>();
+  region->scope = session.scope_below(kCompiledScope);
+  scopes::enter(compiled_scope = region->scope);
+  return region;
+}
+
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) noexcept {
   ThreadState& thread = thread_state();
   if (thread.paused > 0 || thread.frame.function != nullptr) return nullptr;
+  if (paused_everywhere.load(std::memory_order_relaxed) > 0) return nullptr;
   // A kernel's own loop, on the threads that help it.
   if (at::in_parallel_region()) return nullptr;
   Session* session = active.load(std::memory_order_acquire);
@@ -30,8 +53,10 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   ++thread.paused;  // copying device memory calls the dispatcher itself
   bool recorded = false;
   bool lost = false;
+  std::unique_ptr<at::ObserverContext> region;
   try {
     recorded = session->start_call(function, thread);
+    if (!recorded && thread.frame.op == nullptr) region = enter_region(function, *session);
   } catch (const std::exception& error) {
     session->fault(error.what());
     lost = true;
@@ -47,10 +72,14 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
     // makes recording cheap. on_end turns it on again, after exceptions too.
     at::enableRecordFunction(false);
   }
-  return nullptr;
+  return region;
 }
 
-void on_end(const at::RecordFunction& function, at::ObserverContext* /*context*/) noexcept {
+void on_end(const at::RecordFunction& function, at::ObserverContext* context) noexcept {
+  if (const auto* region = static_cast<const CompiledRegion*>(context)) {
+    scopes::exit(region->scope);
+    return;
+  }
   ThreadState& thread = thread_state();
   if (thread.frame.function != &function) return;
   Session* session = active.load(std::memory_order_acquire);
@@ -123,6 +152,8 @@ Summary Recorder::summary() const { return session_->summary(); }
 
 void pause_recording() { ++thread_state().paused; }
 void resume_recording() { --thread_state().paused; }
+void pause_all_recording() { ++paused_everywhere; }
+void resume_all_recording() { --paused_everywhere; }
 
 ModuleScope::ModuleScope(std::string_view path) : scope_(0) {
   if (Session* session = active.load(); session != nullptr) scope_ = session->scope(path);

@@ -47,6 +47,8 @@ std::uint32_t current() {
   return stack.empty() ? 0 : stack.back();
 }
 
+std::size_t depth() { return own_stack().size(); }
+
 void forget_all() { generation.fetch_add(1, std::memory_order_relaxed); }
 
 }  // namespace goldentrace::scopes

@@ -1,6 +1,7 @@
 // The module that the current thread is in, as a stack of scope ids. No Torch, no Python.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace goldentrace {
@@ -14,6 +15,8 @@ void enter(std::uint32_t scope);
 void exit(std::uint32_t scope);
 // 0, the scope outside every module, when the stack is empty.
 std::uint32_t current();
+// Entries on this thread's stack; 0 outside every module.
+std::size_t depth();
 // Empties the stacks of all threads: ids of one recording mean nothing in the next.
 void forget_all();
 

@@ -3,6 +3,7 @@
 // Knows no Torch: it turns a module object into a scope id and tells the recorder.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+#include <pthread.h>
 
 #include <string>
 #include <unordered_map>
@@ -13,25 +14,72 @@
 
 namespace {
 
-// Modules that the recording was told by name, alive as long as `names` is. Guarded by the GIL.
-std::unordered_map<PyObject*, std::uint32_t> scope_of_module;
+struct Named {
+  bool unnamed = false;  // looked at and not worth a name: not offered for adoption again
+  bool counts_steps = false;
+  std::uint32_t scope = 0;
+};
 
-// Modules that nobody named (made on the fly, or of another model), entered and not left yet.
+// All of it is guarded by the GIL.
+bool recording = false;  // never in a forked child: the recorder's locks may be held there for good
+std::unordered_map<PyObject*, Named> known;  // `forget` is called before a module's memory is freed
+PyObject* adopter = nullptr;
+std::uint32_t steps = 0;
+
+// Modules without a path (made on the fly, or of another model), entered and not left yet.
 thread_local std::vector<std::pair<PyObject*, std::uint32_t>> unnamed;
 
-// The scope of a module that is entered: its path, or below the current scope its class in brackets.
-std::uint32_t scope_entered(PyObject* module) {
-  const auto found = scope_of_module.find(module);
-  if (found != scope_of_module.end()) return found->second;
-  const std::string name = std::string("<") + Py_TYPE(module)->tp_name + ">";
-  unnamed.emplace_back(module, goldentrace_scope_below(name.c_str()));
-  return unnamed.back().second;
+const Named* find(PyObject* module) {
+  const auto found = known.find(module);
+  return found != known.end() ? &found->second : nullptr;
 }
 
-// The same one when it is left; entries above it lost their exits.
+// Lets `adopter` name a module that is called from outside every named one. False when the
+// exception that it left is to be passed on (an interrupt).
+bool offer(PyObject* module) {
+  if (adopter == nullptr || goldentrace_scope_depth() > unnamed.size()) return true;
+  PyObject* const callable = std::exchange(adopter, nullptr);  // not from inside itself
+  PyObject* const answer = PyObject_CallOneArg(callable, module);
+  if (recording && adopter == nullptr) {
+    adopter = callable;
+  } else {
+    Py_DECREF(callable);
+  }
+  if (answer == nullptr) {
+    if (PyErr_ExceptionMatches(PyExc_Exception) == 0) return false;
+    PyErr_Clear();
+  }
+  Py_XDECREF(answer);
+  return true;
+}
+
+// enter(module, args): forward pre-hook. The scope is the module's path, or below the current scope
+// its class in brackets.
+PyObject* enter(PyObject* /*self*/, PyObject* const* args, Py_ssize_t count) {
+  if (!recording || count < 1) Py_RETURN_NONE;
+  PyObject* const module = args[0];
+  const Named* named = find(module);
+  if (named == nullptr) {
+    if (!offer(module)) return nullptr;
+    named = find(module);
+  }
+  if (named != nullptr && !named->unnamed) {
+    if (named->counts_steps) goldentrace_set_step(steps++);
+    if (named->scope == 0) unnamed.clear();  // the root empties the stack
+    goldentrace_scope_enter(named->scope);
+    Py_RETURN_NONE;
+  }
+  if (goldentrace_scope_depth() == 0) unnamed.clear();  // their exits were lost
+  const std::string name = std::string("<") + Py_TYPE(module)->tp_name + ">";
+  unnamed.emplace_back(module, goldentrace_scope_below(name.c_str()));
+  goldentrace_scope_enter(unnamed.back().second);
+  Py_RETURN_NONE;
+}
+
+// The scope of a module that is left; entries above it lost their exits.
 std::uint32_t scope_left(PyObject* module) {
-  const auto found = scope_of_module.find(module);
-  if (found != scope_of_module.end()) return found->second;
+  const Named* named = find(module);
+  if (named != nullptr && !named->unnamed) return named->scope;
   for (std::size_t i = unnamed.size(); i-- > 0;) {
     if (unnamed[i].first != module) continue;
     const std::uint32_t scope = unnamed[i].second;
@@ -41,41 +89,65 @@ std::uint32_t scope_left(PyObject* module) {
   return 0;  // entered before the recording began
 }
 
-// enter(module, args): forward pre-hook.
-PyObject* enter(PyObject* /*self*/, PyObject* const* args, Py_ssize_t count) {
-  if (count > 0) goldentrace_scope_enter(scope_entered(args[0]));
-  Py_RETURN_NONE;
-}
-
 // leave(module, args, output): forward hook, called after exceptions too.
 PyObject* leave(PyObject* /*self*/, PyObject* const* args, Py_ssize_t count) {
-  if (count > 0) goldentrace_scope_exit(scope_left(args[0]));
+  if (recording && count > 0) goldentrace_scope_exit(scope_left(args[0]));
   Py_RETURN_NONE;
 }
 
-// set_names(dict): {module: path}; the caller keeps the modules alive until clear_names().
-PyObject* set_names(PyObject* /*self*/, PyObject* names) {
-  if (PyDict_Check(names) == 0) {
-    PyErr_SetString(PyExc_TypeError, "set_names takes a dict of module: path");
+void clear() {
+  known.clear();
+  unnamed.clear();
+  steps = 0;
+  Py_CLEAR(adopter);
+}
+
+// start(adopter or None): before the first name.
+PyObject* start(PyObject* /*self*/, PyObject* callable) {
+  clear();
+  recording = true;
+  if (callable != Py_None) {
+    Py_INCREF(callable);
+    adopter = callable;
+  }
+  Py_RETURN_NONE;
+}
+
+PyObject* stop(PyObject* /*self*/, PyObject* /*unused*/) {
+  recording = false;
+  clear();
+  Py_RETURN_NONE;
+}
+
+// name(module, path, counts_steps): the first name of a module stands; a path of None says that it
+// has none. The caller sees to it that forget() is called before the module's memory is freed.
+PyObject* name(PyObject* /*self*/, PyObject* const* args, Py_ssize_t count) {
+  if (count != 3) {
+    PyErr_SetString(PyExc_TypeError, "name takes a module, its path and whether it counts steps");
     return nullptr;
   }
-  scope_of_module.clear();
-  unnamed.clear();
-  PyObject* module = nullptr;
-  PyObject* path = nullptr;
-  Py_ssize_t position = 0;
-  while (PyDict_Next(names, &position, &module, &path) != 0) {
-    const char* text = PyUnicode_AsUTF8(path);
-    if (text == nullptr) return nullptr;
-    scope_of_module[module] = goldentrace_scope(text);
+  Named entry;
+  entry.unnamed = args[1] == Py_None;
+  entry.counts_steps = PyObject_IsTrue(args[2]) == 1;
+  if (!entry.unnamed) {
+    const char* path = PyUnicode_AsUTF8(args[1]);
+    if (path == nullptr) return nullptr;
+    entry.scope = goldentrace_scope(path);
   }
+  const auto [found, added] = known.try_emplace(args[0], entry);
+  if (!added && found->second.unnamed) found->second = entry;
   Py_RETURN_NONE;
 }
 
-PyObject* clear_names(PyObject* /*self*/, PyObject* /*unused*/) {
-  scope_of_module.clear();
+// forget(id(module)).
+PyObject* forget(PyObject* /*self*/, PyObject* address) {
+  void* const module = PyLong_AsVoidPtr(address);
+  if (module == nullptr && PyErr_Occurred() != nullptr) return nullptr;
+  known.erase(static_cast<PyObject*>(module));
   Py_RETURN_NONE;
 }
+
+void stop_in_child() { recording = false; }
 
 template <typename Function>
 PyCFunction as_method(Function function) {
@@ -85,8 +157,10 @@ PyCFunction as_method(Function function) {
 PyMethodDef methods[] = {
     {"enter", as_method(enter), METH_FASTCALL, "forward pre-hook: enters the module's scope"},
     {"leave", as_method(leave), METH_FASTCALL, "forward hook: leaves the module's scope"},
-    {"set_names", set_names, METH_O, "set_names({module: path})"},
-    {"clear_names", clear_names, METH_NOARGS, "forgets all modules"},
+    {"start", start, METH_O, "start(adopter): called with each module that is to get a name"},
+    {"stop", stop, METH_NOARGS, "forgets all modules; the hooks do nothing from now on"},
+    {"name", as_method(name), METH_FASTCALL, "name(module, path or None, counts_steps)"},
+    {"forget", forget, METH_O, "forget(id(module))"},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -102,4 +176,7 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 }  // namespace
 
-PyMODINIT_FUNC PyInit__hooks() { return PyModule_Create(&definition); }
+PyMODINIT_FUNC PyInit__hooks() {
+  pthread_atfork(nullptr, nullptr, stop_in_child);
+  return PyModule_Create(&definition);
+}

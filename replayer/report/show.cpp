@@ -54,6 +54,8 @@ std::string node_text(const Dictionary& dictionary, const std::vector<Node>& nod
       return dictionary.string(id);
     case NodeKind::kGenerator:
       return "generator(" + dictionary.string(id) + ")";
+    case NodeKind::kStorage:
+      return "storage " + std::to_string(id);
     case NodeKind::kUnstorable:
       return "<not stored: " + dictionary.string(id) + ">";
     case NodeKind::kComplex: {

@@ -282,7 +282,7 @@ class CallDecoder {
       if (children < 0) return corrupt("list of negative length");
     } else if (node.kind == NodeKind::kComplex) {
       children = 2;
-    } else if (kind > static_cast<std::uint8_t>(NodeKind::kUnstorable)) {
+    } else if (kind > static_cast<std::uint8_t>(NodeKind::kStorage)) {
       return unknown("node kind", kind);
     }
     const std::size_t own = chunk_.nodes.size();

@@ -180,6 +180,7 @@ ProgramChunk rich_chunk() {
   make.node(NodeKind::kWrappedDouble, bits(1e-6));
   make.node(NodeKind::kWrappedBool, 1);
   make.node(NodeKind::kUnstorable, 4);
+  make.node(NodeKind::kStorage, 0);
   make.node(NodeKind::kTuple, 0);
   make.node(NodeKind::kBool, 0);
   make.results();

@@ -6,10 +6,15 @@
         recording.step(1)
         model(next_id)            # step 1
 
-Everything of substance happens in C++; this layer hands over names and JSON.
+Everything of substance happens in C++; this layer hands over names and JSON. Importing it costs
+nothing: torch is loaded by what needs it.
 """
 
-from goldentrace.native import RecordingError, tensor_hash
-from goldentrace.recording import Recording, record
-
 __all__ = ["Recording", "RecordingError", "record", "tensor_hash"]
+
+
+def __getattr__(name):
+    if name not in __all__:
+        raise AttributeError(f"module 'goldentrace' has no attribute {name!r}")
+    from goldentrace import recording
+    return getattr(recording, name)

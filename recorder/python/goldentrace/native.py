@@ -2,8 +2,19 @@
 
 import ctypes
 import pathlib
+import platform
 
-import torch  # noqa: F401  the library below needs libtorch_cpu, which torch loads
+import torch  # the library below needs libtorch_cpu, which torch loads
+
+from goldentrace import built
+
+# Another torch may have another layout of what the library looks into.
+_found = {"torch": torch.__version__.partition("+")[0],
+          "Python": ".".join(platform.python_version_tuple()[:2])}
+for _name, _built in {"torch": built.TORCH, "Python": built.PYTHON}.items():
+    if _built not in ("", _found[_name]):
+        raise ImportError(f"goldentrace was built with {_name} {_built}; "
+                          f"this is {_name} {_found[_name]}")
 
 _library = ctypes.CDLL(str(pathlib.Path(__file__).parent / "libgoldentrace_record.so"))
 
@@ -22,6 +33,8 @@ stop = _declare("stop")
 summary = _declare("summary", result=_text)
 pause = _declare("pause", result=None)
 resume = _declare("resume", result=None)
+pause_all = _declare("pause_all", result=None)
+resume_all = _declare("resume_all", result=None)
 set_step = _declare("set_step", _u32)
 parameter = _declare("parameter", _text, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, _text,
                      ctypes.POINTER(ctypes.c_uint64))

@@ -1,22 +1,43 @@
 """`with goldentrace.record(...)`: one recording, its module scopes and its parameter dictionary."""
 
 import contextlib
+import functools
 import json
+import weakref
 
 import torch
 from torch.nn.modules import module as module_hooks
+from torch.nn.parameter import is_lazy
 
-from goldentrace import _hooks, native
-from goldentrace.native import RecordingError, check
+from goldentrace import _hooks, compilers, native  # noqa: F401  compilers: for its effect
+from goldentrace.native import RecordingError, check, tensor_hash  # noqa: F401  tensor_hash: public
 from goldentrace.parameters import KnownParameters
 
 
-class Recording:
-    """A running recording. Made by `record`."""
+def _path(prefix, name):
+    """`name` below `prefix`, without the wrappers that torch.compile puts around modules."""
+    parts = [prefix, *name.split(".")]
+    return ".".join(part for part in parts if part and part != "_orig_mod")
 
-    def __init__(self):
-        self._hooks = []
-        self._names = {}
+
+class Recording:
+    """A running recording, from `Recording(path)` until `close()`. `record` is the usual way.
+
+    `adopt(module)`, if given, is called with each module that is called outside every named one
+    and has no name yet; it may give one by `name_modules`."""
+
+    def __init__(self, path, *, header=None, rules=(), fail_at_call=0, adopt=None):
+        facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
+        facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
+        options = {"rules": list(rules), "fail_at_call": fail_at_call}
+        check(native.start(str(path).encode(), json.dumps(facts).encode(),
+                            json.dumps(options).encode()))
+        self._modules = {}  # id: weak reference
+        _hooks.start(adopt)
+        self._hooks = [
+            module_hooks.register_module_forward_pre_hook(_hooks.enter),
+            module_hooks.register_module_forward_hook(_hooks.leave, always_call=True),
+        ]
 
     def step(self, number):
         """Calls from now on belong to forward pass `number`; 0 is the prefill."""
@@ -46,29 +67,56 @@ class Recording:
         recipe; the others are stored by value. `parameters`, a
         `goldentrace.parameters.KnownParameters`, takes the checkpoint's place where one model is
         recorded many times."""
-        parameters = parameters or KnownParameters(checkpoint)
+        self.name_modules(model)
+        self.enter_parameters(model, parameters or KnownParameters(checkpoint))
+
+    def name_modules(self, model, prefix="", counts_steps=False):
+        """Names `model` and its modules below `prefix`; the first name of a module stands. With
+        `counts_steps`, every forward of `model` begins the next step. Keeps no module alive."""
         for name, module in model.named_modules(remove_duplicate=False):
-            self._names.setdefault(module, name)
-        _hooks.set_names(self._names)
-        if not self._hooks:
-            self._hooks = [
-                module_hooks.register_module_forward_pre_hook(_hooks.enter),
-                module_hooks.register_module_forward_hook(_hooks.leave, always_call=True),
-            ]
+            self._name(module, _path(prefix, name), counts_steps and module is model)
+
+    def leave_unnamed(self, module):
+        """`module` is not to be offered for adoption again."""
+        self._name(module, None, False)
+
+    def _name(self, module, path, counts_steps):
+        address = id(module)
+        if address not in self._modules:
+            self._modules[address] = weakref.ref(module, functools.partial(self._forget, address))
+        _hooks.name(module, path, counts_steps)
+
+    def _forget(self, address, _reference):
+        """The module is gone; its address may be another's next."""
+        if self._modules.pop(address, None) is not None:
+            _hooks.forget(address)
+
+    def enter_parameters(self, model, parameters, prefix="", strict=True):
+        """Enters `model`'s parameters and buffers below `prefix`. Those without memory of their own
+        (meta, wrapper subclasses) raise, or are left out where `strict` is false."""
         with self.paused():
             for kind, named in enumerate((model.named_parameters, model.named_buffers)):
                 for name, tensor in named(remove_duplicate=False):
-                    digest, recipe, sources = parameters.of(name, tensor)
-                    check(native.parameter(name.encode(), kind, tensor._cdata, recipe,
-                                           json.dumps(sources).encode(),
-                                           native.hash_halves(digest)))
+                    if is_lazy(tensor):
+                        continue
+                    try:
+                        self._enter_parameter(_path(prefix, name), kind, tensor, parameters)
+                    except RecordingError:
+                        if strict:
+                            raise
             parameters.save()
 
-    def _close(self):
+    def _enter_parameter(self, name, kind, tensor, parameters):
+        digest, recipe, sources = parameters.of(name, tensor)
+        check(native.parameter(name.encode(), kind, tensor._cdata, recipe,
+                               json.dumps(sources).encode(), native.hash_halves(digest)))
+
+    def close(self):
+        """Ends the recording; RecordingError when the trace is not whole."""
         for hook in self._hooks:
             hook.remove()
-        _hooks.clear_names()
-        self._names = {}
+        _hooks.stop()
+        self._modules = {}
         check(native.stop())
 
 
@@ -81,18 +129,13 @@ def record(path, model=None, *, checkpoint=None, parameters=None, header=None, r
     overrides header fields. Raises RecordingError at the end when the trace is not whole; an
     exception of the block itself passes untouched.
     `fail_at_call` forces a fault inside the recorder, for tests."""
-    facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
-    facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
-    options = {"rules": list(rules), "fail_at_call": fail_at_call}
-    check(native.start(str(path).encode(), json.dumps(facts).encode(),
-                       json.dumps(options).encode()))
-    recording = Recording()
+    recording = Recording(path, header=header, rules=rules, fail_at_call=fail_at_call)
     try:
         if model is not None:
             recording.add_model(model, checkpoint, parameters)
         yield recording
     except BaseException:
         with contextlib.suppress(RecordingError):
-            recording._close()
+            recording.close()
         raise
-    recording._close()
+    recording.close()

@@ -1,0 +1,92 @@
+"""The recording of a script that knows nothing of it: from its `import torch` to its end.
+
+Started by the sitecustomize that `record -- COMMAND` puts on PYTHONPATH. Options are in
+$GOLDENTRACE_SCRIPT as JSON: output, rules. Nothing here may disturb the script."""
+
+import functools
+import json
+import os
+import pathlib
+import platform
+import signal
+import sys
+import threading
+
+from goldentrace import journal, native
+from goldentrace.adoption import Adoption
+from goldentrace.imports import after_import
+from goldentrace.recording import Recording, RecordingError
+
+_recording = None
+_process = None  # that began it; its forked children record nothing
+
+
+def begin():
+    """Begins this process's recording."""
+    global _recording, _process
+    options = json.loads(os.environ["GOLDENTRACE_SCRIPT"])
+    output = pathlib.Path(options["output"])
+    if not journal.claim_main():
+        output = output.with_name(f"{output.stem}.{os.getpid()}{output.suffix}")
+    header = {"command": sys.orig_argv, "environment": {
+        "python": platform.python_version(), "platform": platform.platform()}}
+    adoption = Adoption()
+    _recording = Recording(output, header=header, rules=options["rules"], adopt=adoption.adopt)
+    adoption.recording = _recording
+    _process = os.getpid()
+    after_import("transformers.modeling_utils", _leave_loading_out)
+    journal.tell("recording", str(output))
+    _end_at_the_end_of_a_forked_process()
+    _end_at_signals()
+
+
+def end():
+    """Closes the trace; again, or in a forked child, it does nothing."""
+    global _recording
+    recording, _recording = _recording, None
+    if recording is None or os.getpid() != _process:
+        return
+    try:
+        recording.close()
+    except RecordingError as error:
+        journal.fail(error)
+
+
+def _leave_loading_out(modeling_utils):
+    """transformers' loading is no part of the program: the parameters come from the checkpoint. It
+    would put every weight into the trace, through the threads that it loads with."""
+    method = modeling_utils.PreTrainedModel.from_pretrained.__func__
+
+    @functools.wraps(method)
+    def from_pretrained(cls, *arguments, **options):
+        native.pause_all()
+        try:
+            return method(cls, *arguments, **options)
+        finally:
+            native.resume_all()
+
+    modeling_utils.PreTrainedModel.from_pretrained = classmethod(from_pretrained)
+
+
+def _end_at_the_end_of_a_forked_process():
+    """A process that multiprocessing forked ends without atexit."""
+    process = sys.modules.get("multiprocessing.process")
+    if process is not None and process.parent_process() is not None:
+        from multiprocessing import util
+        util.Finalize(None, end, exitpriority=-1000)
+
+
+def _end_at_signals():
+    """Where the default handler would end the process, the trace is closed first. The process still
+    ends by the signal, and a handler that the script installs takes this one's place."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _end_by_signal)
+
+
+def _end_by_signal(number, _frame):
+    end()
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
