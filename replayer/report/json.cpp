@@ -115,6 +115,7 @@ json ops(const OpsReport& ops) {
 json tokens(const TokensReport& tokens) {
   json object = {{"status", status_name(tokens.rung.status)},
                  {"compared_equal", tokens.compared},
+                 {"differing", tokens.differing},
                  {"oracle_steps", tokens.oracle_steps},
                  {"candidate_steps", tokens.candidate_steps},
                  {"smallest_gap_ulp", tokens.smallest_gap_ulp},

@@ -241,10 +241,16 @@ Status show_tokens(const TraceReader& trace, bool as_json, std::ostream& out) {
   for (std::size_t i = 0; i < text->steps.size(); ++i) {
     const Step& step = text->steps[i];
     std::string piece;
-    if (!text->requests.empty() && i < text->requests.front().output_pieces.size()) {
-      piece = printable(dump(text->requests.front().output_pieces[i]));
+    std::string fed;
+    if (!text->requests.empty()) {
+      const Request& request = text->requests.front();
+      if (i < request.output_pieces.size()) piece = " " + printable(dump(request.output_pieces[i]));
+      if (request.forced() && i < request.output_ids.size() &&
+          request.output_ids[i] != step.chosen) {
+        fed = "  fed " + std::to_string(request.output_ids[i]);  // whose piece it is
+      }
     }
-    out << "step " << step.step << "  id " << step.chosen << ' ' << piece << "  gap "
+    out << "step " << step.step << "  id " << step.chosen << fed << piece << "  gap "
         << step.gap_ulp << " ulp  logprob " << step.logprob << '\n';
   }
   return {};

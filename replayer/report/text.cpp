@@ -95,7 +95,8 @@ void add_tokens(Lines& lines, const TokensReport& tokens) {
   } else if (tokens.compared > 0) {
     text = std::to_string(tokens.compared) + " of " +
            std::to_string(std::max(tokens.oracle_steps, tokens.candidate_steps)) +
-           (tokens.oracle_steps == tokens.candidate_steps  ? ""
+           (tokens.parted                                  ? ", then other tokens were given"
+            : tokens.oracle_steps == tokens.candidate_steps  ? ""
             : tokens.oracle_steps < tokens.candidate_steps ? ", the oracle ran no more"
                                                            : ", the candidate ran no more") +
            "; smallest gap " + number(tokens.smallest_gap_ulp) + " ulp (step " +
@@ -105,7 +106,9 @@ void add_tokens(Lines& lines, const TokensReport& tokens) {
   if (tokens.first_step) {
     lines.detail("top-2 gap there: oracle " + number(tokens.oracle_gap_ulp) + " ulp, candidate " +
                  number(tokens.candidate_gap_ulp) + " ulp; " + std::to_string(tokens.compared) +
-                 " equal before");
+                 (tokens.went_on ? " equal, " + std::to_string(tokens.differing) +
+                                       " differ along the same tokens"
+                                 : " equal before"));
   }
 }
 

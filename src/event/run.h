@@ -86,6 +86,9 @@ struct Request {
   std::vector<std::int64_t> output_ids;
   std::vector<std::string> output_pieces;
   bool operator==(const Request&) const = default;
+
+  // The run was fed output_ids, whatever the model chose: the setting "forced" is "true".
+  [[nodiscard]] bool forced() const;
 };
 
 // Rows [first_row, first_row + count) of a step's tensors are `request` at `position` and on.
@@ -97,7 +100,7 @@ struct Row {
   bool operator==(const Row&) const = default;
 };
 
-// One forward pass and the token that greedy decoding took from it.
+// One forward pass and the token that greedy decoding chose from it.
 struct Step {
   std::uint32_t step = 0;
   std::vector<Row> rows;
