@@ -218,3 +218,4 @@ uint32_t goldentrace_scope_below(const char* name) {
 void goldentrace_scope_enter(uint32_t scope) { scopes::enter(scope); }
 void goldentrace_scope_exit(uint32_t scope) { scopes::exit(scope); }
 uint32_t goldentrace_scope_depth() { return static_cast<uint32_t>(scopes::depth()); }
+uint32_t goldentrace_scope_current() { return scopes::current(); }

@@ -4,8 +4,6 @@ import enum
 import json
 import pathlib
 
-from safetensors import safe_open
-
 
 class Recipe(enum.IntEnum):
     """Numbers of the trace format; see schema/FORMAT.md."""
@@ -22,6 +20,8 @@ class Checkpoint:
     """The tensors of a model folder, read one at a time."""
 
     def __init__(self, folder):
+        from safetensors import safe_open  # a script without checkpoints need not have it
+
         folder = pathlib.Path(folder)
         index = folder / "model.safetensors.index.json"
         if index.exists():
