@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "recorder/recorder.h"
 #include "recorder/scopes.h"
@@ -16,6 +17,9 @@ using nlohmann::json;
 
 thread_local std::string last_error;
 std::unique_ptr<Recorder> recorder;
+// The one before. It stays until the next stop, and over the process's end: a thread of the program
+// may still be inside a call that it records.
+std::unique_ptr<Recorder>& ended = *new std::unique_ptr<Recorder>;
 Summary last_summary;
 
 int answer(const Status& status) {
@@ -143,7 +147,7 @@ int goldentrace_stop() {
     GOLDENTRACE_RETURN_IF_ERROR(need_recorder());
     const Status status = recorder->stop();
     last_summary = recorder->summary();
-    recorder.reset();
+    ended = std::move(recorder);
     return status;
   });
 }
@@ -222,3 +226,4 @@ uint32_t goldentrace_scope_below(const char* name) {
 void goldentrace_scope_enter(uint32_t scope) { scopes::enter(scope); }
 void goldentrace_scope_exit(uint32_t scope) { scopes::exit(scope); }
 uint32_t goldentrace_scope_depth() { return static_cast<uint32_t>(scopes::depth()); }
+uint32_t goldentrace_scope_current() { return scopes::current(); }

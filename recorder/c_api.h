@@ -50,5 +50,6 @@ GOLDENTRACE_EXTERN uint32_t goldentrace_scope(const char* path);
 GOLDENTRACE_EXTERN uint32_t goldentrace_scope_below(const char* name);
 GOLDENTRACE_EXTERN void goldentrace_scope_enter(uint32_t scope);
 GOLDENTRACE_EXTERN void goldentrace_scope_exit(uint32_t scope);
-/* How many scopes this thread is in. */
+/* How many scopes this thread is in, and the innermost of them, 0 when there is none. */
 GOLDENTRACE_EXTERN uint32_t goldentrace_scope_depth(void);
+GOLDENTRACE_EXTERN uint32_t goldentrace_scope_current(void);

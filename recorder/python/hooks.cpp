@@ -5,6 +5,7 @@
 #include <Python.h>
 #include <pthread.h>
 
+#include <cstring>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -30,8 +31,21 @@ std::uint32_t steps = 0;
 thread_local std::vector<std::pair<PyObject*, std::uint32_t>> unnamed;
 
 const Named* find(PyObject* module) {
-  const auto found = known.find(module);
+  auto found = known.find(module);
+  if (found == known.end() && std::strcmp(Py_TYPE(module)->tp_name, "OptimizedModule") == 0) {
+    // What torch.compile wraps around a module goes by the module's name.
+    PyObject* const inner = PyObject_GetAttrString(module, "_orig_mod");
+    if (inner == nullptr) PyErr_Clear();
+    found = known.find(inner);
+    Py_XDECREF(inner);
+  }
   return found != known.end() ? &found->second : nullptr;
+}
+
+// The step begins where the main model is entered, not again where its wrapper enters it.
+void count_step() {
+  if (goldentrace_scope_depth() > 0 && goldentrace_scope_current() == 0) return;
+  goldentrace_set_step(steps++);
 }
 
 // Lets `adopter` name a module that is called from outside every named one. False when the
@@ -64,7 +78,7 @@ PyObject* enter(PyObject* /*self*/, PyObject* const* args, Py_ssize_t count) {
     named = find(module);
   }
   if (named != nullptr && !named->unnamed) {
-    if (named->counts_steps) goldentrace_set_step(steps++);
+    if (named->counts_steps) count_step();
     if (named->scope == 0) unnamed.clear();  // the root empties the stack
     goldentrace_scope_enter(named->scope);
     Py_RETURN_NONE;

@@ -104,6 +104,28 @@ def test_a_scope_lost_in_one_recording_is_gone_in_the_next(tmp_path, calls):
     assert [call["scope"] for call in calls(tmp_path / "second.fb")] == [""]
 
 
+class Rows(nn.Module):
+    """Whose forward is a generator: its body runs when it is iterated, after the hooks."""
+
+    def __init__(self):
+        super().__init__()
+        self.proj = nn.Linear(4, 4)
+
+    def forward(self, x):
+        for row in x:
+            yield self.proj(row) * 2
+
+
+def test_the_body_of_a_generator_belongs_to_whoever_iterates_it(trace, calls):
+    outer = nn.ModuleDict({"rows": Rows(), "last": nn.Linear(4, 4)})
+    with goldentrace.record(trace, outer):
+        rows = list(outer["rows"](torch.ones(2, 4)))
+        outer["last"](rows[0])
+    recorded = calls(trace)
+    assert scopes_by_op(recorded, "aten::mul.Tensor") == ["", ""]
+    assert scopes_by_op(recorded, "aten::linear") == ["rows.proj", "rows.proj", "last"]
+
+
 def test_a_direct_forward_belongs_to_the_caller(trace, calls):
     block = Block()
     with goldentrace.record(trace, block):

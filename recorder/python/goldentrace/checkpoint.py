@@ -6,7 +6,6 @@ import math
 import pathlib
 
 import torch
-from safetensors import safe_open
 
 from goldentrace import native
 from goldentrace.hashes import HashCache
@@ -58,6 +57,8 @@ class Checkpoint:
     Their hashes are kept in a file of the folder (goldentrace.hashes), where it can be written."""
 
     def __init__(self, folder):
+        from safetensors import safe_open  # a script without checkpoints need not have it
+
         folder = pathlib.Path(folder)
         index = folder / "model.safetensors.index.json"
         if index.exists():

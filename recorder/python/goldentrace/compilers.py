@@ -11,9 +11,9 @@ Dynamo and inductor are imported late, by whoever compiles: all of this waits fo
 
 import contextlib
 import functools
-import warnings
 
 import torch
+from torch.nn.modules import module as module_hooks
 
 from goldentrace import _hooks, native
 from goldentrace.imports import after_import
@@ -28,6 +28,14 @@ def _paused():
         native.resume()
 
 
+def _has_hooks_of_others():
+    """Whether torch.compile has to warn of global hooks, which the user may have registered."""
+    forward = (*module_hooks._global_forward_pre_hooks.values(),
+               *module_hooks._global_forward_hooks.values())
+    return bool(module_hooks._global_backward_pre_hooks or module_hooks._global_backward_hooks
+                or any(hook not in (_hooks.enter, _hooks.leave) for hook in forward))
+
+
 def _prepare_dynamo(dynamo):
     def enter(module, args):
         return None
@@ -37,8 +45,7 @@ def _prepare_dynamo(dynamo):
 
     for hook, nothing in ((_hooks.enter, enter), (_hooks.leave, leave)):
         dynamo.decorators.substitute_in_graph(hook, skip_signature_check=True)(nothing)
-    # Nor are they news to the user, who registered none.
-    warnings.filterwarnings("ignore", r"Using `torch.compile\(module\)` when there are global hooks")
+    module_hooks._has_any_global_hook = _has_hooks_of_others
 
     handler = dynamo.callback.CompilationCallbackHandler  # it brackets every compilation
     install_callbacks = handler.install_callbacks

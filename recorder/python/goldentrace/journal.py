@@ -7,6 +7,8 @@ separated by tabs. Events: `python` (a Python started), `recording` (text: the t
 import os
 import sys
 
+STARTED = os.getpid()  # of the process that this Python started in; a fork has another
+
 
 def _file(name):
     return os.path.join(os.environ["GOLDENTRACE_JOURNAL"], name)

@@ -73,8 +73,9 @@ class Recording:
     def name_modules(self, model, prefix="", counts_steps=False):
         """Names `model` and its modules below `prefix`; the first name of a module stands. With
         `counts_steps`, every forward of `model` begins the next step. Keeps no module alive."""
+        roots = (model, getattr(model, "_orig_mod", model))
         for name, module in model.named_modules(remove_duplicate=False):
-            self._name(module, _path(prefix, name), counts_steps and module is model)
+            self._name(module, _path(prefix, name), counts_steps and module in roots)
 
     def leave_unnamed(self, module):
         """`module` is not to be offered for adoption again."""

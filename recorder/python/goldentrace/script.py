@@ -12,7 +12,8 @@ import signal
 import sys
 import threading
 
-from goldentrace import journal, native
+from goldentrace import native  # noqa: F401  first of all: it refuses another torch or Python
+from goldentrace import journal
 from goldentrace.adoption import Adoption
 from goldentrace.imports import after_import
 from goldentrace.recording import Recording, RecordingError
@@ -70,10 +71,18 @@ def _leave_loading_out(modeling_utils):
 
 def _end_at_the_end_of_a_forked_process():
     """A process that multiprocessing forked ends without atexit."""
-    process = sys.modules.get("multiprocessing.process")
-    if process is not None and process.parent_process() is not None:
-        from multiprocessing import util
-        util.Finalize(None, end, exitpriority=-1000)
+    util = sys.modules.get("multiprocessing.util")
+    if util is None or os.getpid() == journal.STARTED:
+        return
+    exit_function = util._exit_function
+
+    def exit_function_then_end(*arguments, **options):
+        try:
+            exit_function(*arguments, **options)
+        finally:
+            end()
+
+    util._exit_function = exit_function_then_end
 
 
 def _end_at_signals():
