@@ -33,6 +33,8 @@ struct HfOptions {
   std::string attn = "eager";
   std::string device = "cpu";
   bool ignore_eos = false;
+  bool strict = false;
+  bool selfcheck = false;
   std::vector<std::string> rules;
   std::string python;
 };
@@ -66,10 +68,12 @@ Result<std::vector<long>> parse_token_ids(const std::string& argument) {
   return ids;
 }
 
-// Where the Python package was put, from where this program is: ../python beside bin/.
-std::filesystem::path package_folder() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "python";
+std::filesystem::path program_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
+
+// Where the Python package was put, from where this program is: ../python beside bin/.
+std::filesystem::path package_folder() { return program_folder().parent_path() / "python"; }
 
 // Replaces this process; returns only when that fails.
 Status run_python(const std::string& python, const std::string& module,
@@ -104,7 +108,9 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
       {"dtype", options.dtype},   {"attn", options.attn},
       {"device", options.device}, {"max_new_tokens", options.max_new_tokens},
       {"rules", options.rules},   {"ignore_eos", options.ignore_eos},
-      {"command", command},
+      {"command", command},       {"strict", options.strict},
+      {"selfcheck", options.selfcheck},
+      {"replay", (program_folder() / "replay").string()},
   };
   if (options.token_ids.empty() == options.prompt.empty()) {
     return {Code::kInvalidArgument, "give exactly one of --token-ids and --prompt"};
@@ -124,6 +130,9 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
     const char* named = std::getenv("GOLDENTRACE_PYTHON");
     python = named != nullptr && *named != '\0' ? named : GOLDENTRACE_PYTHON;
   }
+  // No compiled regions and no scripted functions: both are read when torch is imported.
+  ::setenv("TORCHDYNAMO_DISABLE", "1", 1);
+  ::setenv("PYTORCH_JIT", "0", 1);
   return run_python(python, "goldentrace.hf", json);
 }
 
@@ -154,6 +163,11 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"eager", "sdpa"}));
   hf->add_option("--device", options.device, "where to run")->check(CLI::IsMember({"cpu", "cuda"}));
   hf->add_flag("--ignore-eos", options.ignore_eos, "go on after a stop id");
+  hf->add_flag("--strict", options.strict,
+               "refuse a model that is not wholly the reference code, whose weights the checkpoint "
+               "lacks, or that drops out");
+  hf->add_flag("--selfcheck", options.selfcheck,
+               "prove the recording: same logits without it, causal, no hidden writes, verified");
   hf->add_option("--rule", options.rules,
                  "what to keep: key=glob,...:digest with keys scope, op, step and digests hash, "
                  "stats, values; the last match decides; default stats for everything")

@@ -33,6 +33,8 @@ struct RecorderOptions {
   KeepRules keep = {};  // default: hash and stats of everything written
   // For tests of the promise above: throw inside the callback of this call. 0 is never.
   std::uint64_t fail_at_call = 0;
+  // Hash whatever a call reads again, of any size: every write behind the recorder's back is seen.
+  bool check_reads = false;
 };
 
 class Recorder {

@@ -11,14 +11,18 @@ import pathlib
 import platform
 import sys
 
-# The reference path: no kernels from a hub in place of the modelling code, and no network.
+from goldentrace import purity
+
+# The reference path: no kernels from a hub or from other packages in place of the modelling code,
+# and no network.
 os.environ["USE_HUB_KERNELS"] = "NO"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+purity.force_reference()
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
-from goldentrace import native  # noqa: E402
+from goldentrace import native, selfcheck  # noqa: E402
 from goldentrace import recording as gt  # noqa: E402
 from goldentrace.checkpoint import Checkpoint  # noqa: E402
 
@@ -51,9 +55,11 @@ def load(folder, dtype="bfloat16", attn="eager", device="cpu"):
                        transformers.AutoModelForCausalLM)
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: this machine has no CUDA device")
-    model = model_class.from_pretrained(folder, dtype=getattr(torch, dtype),
-                                        attn_implementation=attn, experts_implementation="eager")
+    model, loading = model_class.from_pretrained(
+        folder, dtype=getattr(torch, dtype), attn_implementation=attn,
+        experts_implementation="eager", output_loading_info=True)
     model = model.to(device).eval()
+    _note_loading(model, loading)
     # Some kernels choose by alignment, and a checkpoint promises only 8 bytes: what is executed
     # again later, from memory of its own, must be what ran here.
     with torch.no_grad():
@@ -61,6 +67,21 @@ def load(folder, dtype="bfloat16", attn="eager", device="cpu"):
             if tensor.data_ptr() % 64:
                 tensor.data = tensor.data.clone()
     return model
+
+
+def _note_loading(model, loading):
+    """Notes which weights are not the checkpoint's, and which of the checkpoint's are not used."""
+    tied = getattr(model, "all_tied_weights_keys", None) or {}
+    missing = sorted(set(loading["missing_keys"]) - set(tied))
+    mismatched = sorted(key[0] if isinstance(key, tuple) else key
+                        for key in loading["mismatched_keys"])
+    for kind, why, names in (
+            ("initialised", "the checkpoint lacks it", missing),
+            ("initialised", "the checkpoint has another shape", mismatched),
+            ("unexpected", "in the checkpoint, not in the model",
+             sorted(loading["unexpected_keys"]))):
+        for name in names:
+            purity.note(model, f"{kind}: {name}: {why}")
 
 
 def tokenizer_of(folder):
@@ -169,11 +190,12 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=()):
 
 def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dtype="bfloat16",
                  attn="eager", device="cpu", max_new_tokens=16, ignore_eos=False, rules=(),
-                 fail_at_call=0, command=None):
+                 fail_at_call=0, command=None, strict=False, check_reads=False):
     """Records one greedy run of a loaded model. Returns (generated ids, last-position logits)."""
     checkpoint = Checkpoint(folder) if folder else None
     stops = [] if ignore_eos else stop_ids_of(model)
     with gt.record(path, model, checkpoint=checkpoint, rules=rules, fail_at_call=fail_at_call,
+                   strict=strict, check_reads=check_reads,
                    header=header_of(model, dtype, attn, device, command or sys.argv)) as recording:
         made, steps, logits = generate(recording, model, ids, max_new_tokens, stops)
         settings = {"do_sample": "false", "max_new_tokens": str(max_new_tokens),
@@ -204,16 +226,20 @@ def main(options):
     tokenizer = tokenizer_of(options["model"])
     ids = prompt_ids(options, tokenizer)
     check_ids(ids, model)
-    made, _ = record_model(
+    made, logits = record_model(
         model, ids, options["output"], folder=options["model"], tokenizer=tokenizer,
         prompt=options["prompt"] or "", dtype=options["dtype"], attn=options["attn"],
         device=options["device"], max_new_tokens=options["max_new_tokens"],
-        ignore_eos=options["ignore_eos"], rules=options["rules"], command=options["command"])
+        ignore_eos=options["ignore_eos"], rules=options["rules"], command=options["command"],
+        strict=options["strict"], check_reads=options["selfcheck"])
     summary = json.loads(native.summary())
     counters = {name: c["value"] for name, c in summary["counters"].items() if c["value"]}
     print(f"recorded {options['output']}: {summary['calls']} calls, {len(ids)} prompt + "
           f"{len(made)} new tokens, {pathlib.Path(options['output']).stat().st_size} bytes"
           + "".join(f", {name} {value}" for name, value in counters.items()))
+    if options["selfcheck"]:
+        selfcheck.report(selfcheck.run(model, ids, logits, summary, options["output"],
+                                       options["model"], generate, options["replay"]))
 
 
 if __name__ == "__main__":
@@ -221,7 +247,8 @@ if __name__ == "__main__":
         main(json.loads(pathlib.Path(sys.argv[1]).read_text() if sys.argv[1] != "-"
                         else sys.stdin.read()))
     except Exception as error:  # noqa: BLE001  whatever loading or running a model can throw
-        known = isinstance(error, (InputError, gt.RecordingError, FileNotFoundError))
+        known = isinstance(error, (InputError, gt.RecordingError, selfcheck.Failed,
+                                   FileNotFoundError))
         text = " ".join(str(error).split())[:300]
         print(f"record: {text if known else f'{type(error).__name__}: {text}'}", file=sys.stderr)
         sys.exit(2)

@@ -7,7 +7,7 @@ import json
 import torch
 from torch.nn.modules import module as module_hooks
 
-from goldentrace import _hooks, native
+from goldentrace import _hooks, native, purity
 from goldentrace.checkpoint import Recipe
 
 
@@ -86,15 +86,26 @@ class Recording:
 
 
 @contextlib.contextmanager
-def record(path, model=None, *, checkpoint=None, header=None, rules=(), fail_at_call=0):
+def record(path, model=None, *, checkpoint=None, header=None, rules=(), fail_at_call=0,
+           strict=False, check_reads=False):
     """Records every dispatcher call of the block into the trace file `path`.
 
     `rules` are `--rule` texts; `header` overrides header fields. Raises RecordingError at the end
-    when the trace is not whole; an exception of the block itself passes untouched.
-    `fail_at_call` forces a fault inside the recorder, for tests."""
+    when the trace is not whole; an exception of the block itself passes untouched. What in `model`
+    is not its authors' code, or makes it a doubtful oracle, is stored in the trace; `strict`
+    raises RecordingError instead, before anything is written. `check_reads` hashes whatever a call
+    reads again, so that no write behind torch's back is missed. `fail_at_call` forces a fault
+    inside the recorder, for tests."""
     facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
     facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
-    options = {"rules": list(rules), "fail_at_call": fail_at_call}
+    if model is not None:
+        facts["modules"], impurities = purity.inspect_model(model)
+        facts["warnings"] = purity.warnings_of(model, impurities)
+        refused = purity.refusals(facts["warnings"])
+        if strict and refused:
+            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+            raise RecordingError(f"strict: {refused[0]}{more}")
+    options = {"rules": list(rules), "fail_at_call": fail_at_call, "check_reads": check_reads}
     _check(native.start(str(path).encode(), json.dumps(facts).encode(),
                         json.dumps(options).encode()))
     recording = Recording()
