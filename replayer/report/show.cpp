@@ -297,6 +297,7 @@ Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
   }
   const Doubts doubts = doubts_of(trace.header(), trace.summary());
   for (const std::string& row : doubt_rows(doubts, kMaxDoubts, kMaxDoubts)) out << row << '\n';
+  for (const std::string& row : information_rows(doubts, kMaxDoubts)) out << row << '\n';
   return {};
 }
 

@@ -66,10 +66,7 @@ void add_rung(Lines& lines, const char* label, const Rung& rung, bool with_detai
   lines.row(label, std::string(status_word(rung.status)) + " " + rung.text);
   if (!with_details || rung.status != RungStatus::kDiff) return;
   const std::size_t shown = std::min(rung.details.size(), kMaxDetails);
-  for (std::size_t i = 0; i < shown; ++i) {
-    lines.detail(rung.details[i]);
-    if (i > 0) lines.may_go();
-  }
+  for (std::size_t i = 0; i < shown; ++i) lines.detail(rung.details[i]);
   if (shown < rung.details.size()) {
     lines.detail("and " + grouped(rung.details.size() - shown) + " more (--json has them)");
   }

@@ -65,14 +65,15 @@ void add_rows(const std::string& label, const std::vector<Group>& groups, std::s
   for (std::size_t i = 0; i < shown; ++i) {
     const Group& group = groups[i];
     std::string end;
-    if (group.count > 1) {
-      end = "; and " + grouped(group.count - 1) + " more " + group.pattern;
+    if (group.count > 1) end = grouped(group.count - 1) + " alike";
+    if (i + 1 == shown && left > 0) {
+      end +=
+          (end.empty() ? "" : ", ") + grouped(left) + (left > 1 ? " other places" : " other place");
     }
-    if (i + 1 == shown && left > 0) end += "; " + grouped(left) + " other places (--json)";
+    if (!end.empty()) end = " (and " + end + ")";
     // The end is short and must be read; what goes before it gives way.
     const std::string begin =
         label + group.kind + group.first + (group.first.empty() ? "" : " ") + group.text;
-    end = clipped(printable(end), kReportWidth / 2);
     rows.push_back(clipped(printable(begin), kReportWidth - 2 - columns(end)) + end);
   }
 }
@@ -84,7 +85,9 @@ Doubts doubts_of(const Header& header, const Summary& summary) {
   for (const std::string& warning : header.warnings) {
     if (warning.starts_with(kImpure)) {
       doubts.impure.push_back(warning.substr(kImpure.size()));
-    } else if (!warning.starts_with(kUnexpected)) {
+    } else if (warning.starts_with(kUnexpected)) {
+      doubts.information.push_back(warning);
+    } else {
       doubts.warnings.push_back(warning);
     }
   }
@@ -102,6 +105,12 @@ std::vector<std::string> doubt_rows(const Doubts& doubts, std::size_t max_impure
   std::vector<std::string> rows;
   add_rows("oracle not pure: ", grouped_by_place(doubts.impure, false), max_impure, rows);
   add_rows("oracle warned: ", grouped_by_place(doubts.warnings, true), max_warnings, rows);
+  return rows;
+}
+
+std::vector<std::string> information_rows(const Doubts& doubts, std::size_t max) {
+  std::vector<std::string> rows;
+  add_rows("note: ", grouped_by_place(doubts.information, true), max, rows);
   return rows;
 }
 

@@ -11,16 +11,18 @@
 namespace goldentrace {
 
 struct Doubts {
-  std::vector<std::string> impure;    // "model.layers.0.mlp: runs kernels.SiluAndMul"
-  std::vector<std::string> warnings;  // "kind: path: text", kinds of FORMAT.md
+  std::vector<std::string> impure = {};    // "model.layers.0.mlp: runs kernels.SiluAndMul"
+  std::vector<std::string> warnings = {};  // "kind: path: text", kinds of FORMAT.md
+  // No doubt, hence in no report: tensors of the checkpoint that the model has no use for.
+  std::vector<std::string> information = {};
 };
 
-// Information such as unused weights of the checkpoint is no doubt, and left out.
 Doubts doubts_of(const Header& header, const Summary& summary);
 
-// Rows for a report, at most `max_impure` and as many for warnings; the same thing said of several
-// modules is one row. The last row of a kind tells how many places it does not name.
+// Rows for a report, two columns short of its width. The same thing said of modules whose paths
+// differ in numbers is one row; the last one of a kind tells how many places are not named.
 std::vector<std::string> doubt_rows(const Doubts& doubts, std::size_t max_impure = 2,
                                     std::size_t max_warnings = 1);
+std::vector<std::string> information_rows(const Doubts& doubts, std::size_t max);
 
 }  // namespace goldentrace

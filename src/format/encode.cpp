@@ -213,11 +213,10 @@ Bytes encode_header(const Header& header) {
   const auto mesh = builder.CreateString(header.mesh);
   const auto modules = key_values(builder, header.modules);
   const auto warnings = builder.CreateVectorOfStrings(header.warnings);
-  return finish(builder,
-                wire::CreateHeader(builder, header.major, header.minor, engine, engine_version,
-                                   device, dtype, model_config, environment, command,
-                                   header.started_unix_ns, header.rank, header.world, mesh, modules,
-                                   warnings));
+  return finish(builder, wire::CreateHeader(builder, header.major, header.minor, engine,
+                                            engine_version, device, dtype, model_config,
+                                            environment, command, header.started_unix_ns,
+                                            header.rank, header.world, mesh, modules, warnings));
 }
 
 Bytes encode_program(const ProgramChunk& chunk) {

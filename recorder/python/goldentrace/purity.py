@@ -19,8 +19,8 @@ KERNEL_PACKAGES = (
     "fast_hadamard_transform", "fbgemm_gpu", "fla", "flag_gems", "flash_attn", "flash_attn_2_cuda",
     "flash_attn_3", "flash_attn_interface", "flash_mla", "flashinfer", "flute", "grouped_gemm",
     "kernels", "liger_kernel", "mamba_ssm", "mambapy", "megablocks", "natten", "quack",
-    "sageattention", "scattermoe", "selective_scan_cuda", "sonicmoe", "transformer_engine", "unsloth",
-    "vllm", "xformers", "xlstm")
+    "sageattention", "scattermoe", "selective_scan_cuda", "sonicmoe", "transformer_engine",
+    "unsloth", "vllm", "xformers", "xlstm")
 
 # Where reference code may call into: torch, transformers, and what those need for other things
 # than arithmetic.
@@ -116,8 +116,8 @@ def _custom_operator(link):
     name = getattr(link, "_qualified_op_name", None) or getattr(link, "_name", None)
     if type(link).__module__ != "torch._ops" or not isinstance(name, str):
         return None
-    space = name.partition("::")[0]
-    return None if space in ("aten", "prims", "prim", "torch", "transformers", "quantized") else name
+    own = ("aten", "prims", "prim", "torch", "transformers", "quantized")
+    return None if name.partition("::")[0] in own else name
 
 
 class _Inspection:
@@ -143,7 +143,8 @@ class _Inspection:
                 elif operator is not None:
                     wrong.append(f"torch.ops.{operator}")
                 elif _compiled(link):
-                    wrong.append(f"a compiled region, {_name(link.__dict__.get('__wrapped__', link))}")
+                    inner = vars(link).get("__wrapped__", link)
+                    wrong.append(f"a compiled region, {_name(inner)}")
                 elif _foreign(origin):
                     wrong.append(_name(link))
                 elif isinstance(link, types.FunctionType) and origin.startswith(_COMPUTING):
@@ -159,8 +160,10 @@ class _Inspection:
             names, callables = set(_names_in(function.__code__)), []
             for name in names:
                 value = function.__globals__.get(name)
-                if isinstance(value, types.ModuleType) and _root(value.__name__) in KERNEL_PACKAGES:
-                    callables += [f for f in (getattr(value, n, None) for n in names) if callable(f)]
+                if isinstance(value, types.ModuleType):
+                    if _root(value.__name__) in KERNEL_PACKAGES:
+                        members = (getattr(value, member, None) for member in names)
+                        callables += [member for member in members if callable(member)]
                 elif isinstance(value, types.FunctionType) or (
                         callable(value) and not isinstance(value, type)):
                     callables.append(value)
@@ -220,7 +223,7 @@ def _choice(module, used):
             if interface in cells:
                 table = cells[interface].cell_contents
         if table is None and interface in used:
-            table = sys.modules[type(module).__module__].__dict__.get(interface)
+            table = vars(sys.modules[type(module).__module__]).get(interface)
         if table is None:
             continue
         chosen = getattr(config, field) or "eager"
@@ -229,7 +232,8 @@ def _choice(module, used):
         if kind == "attention" and chosen not in _PLAIN_ATTENTION or chosen in _KERNEL_EXPERTS:
             wrong = f"runs {kind} {chosen}"
         elif function is not None:
-            other = next((f for f in _links(function) if _foreign(_origin(f)) or _compiled(f)), None)
+            other = next((link for link in _links(function)
+                          if _foreign(_origin(link)) or _compiled(link)), None)
             wrong = other and f"runs {kind} {chosen}, {_name(other)}"
         return f" {kind}={chosen}", wrong
     return "", None
@@ -261,7 +265,8 @@ def _inspect_module(module, parent, inspection):
     root = _root(cls.__module__)
     if root in KERNEL_PACKAGES:
         wrong.append(f"runs {name}")
-    elif _foreign(cls.__module__) and parent is not None and _root(parent.__module__) == "transformers":
+    elif (_foreign(cls.__module__) and parent is not None
+          and _root(parent.__module__) == "transformers"):
         wrong.append(f"runs {name}, which transformers does not put there")
     own_forward = vars(module).get("forward")
     if own_forward is not None:
@@ -277,7 +282,8 @@ def _inspect_module(module, parent, inspection):
         choice, impurity = _choice(module, used)
         name += choice
         wrong += [impurity] if impurity else []
-    if module._compiled_call_impl is not None and any(map(_compiled, _links(module._compiled_call_impl))):
+    call = module._compiled_call_impl
+    if call is not None and any(map(_compiled, _links(call))):
         wrong.append("runs a compiled region (torch.compile)")
     if root in _REFERENCE:
         for attribute, value in vars(module).items():
@@ -305,7 +311,8 @@ def _process_impurities():
                     if _foreign(_origin(link)):
                         yield f"{place}.{name}: runs {_name(link)}"
                         break
-    for kind, hook in _hooks(module_hooks._global_forward_pre_hooks, module_hooks._global_forward_hooks):
+    for kind, hook in _hooks(module_hooks._global_forward_pre_hooks,
+                             module_hooks._global_forward_hooks):
         for link in _links(hook):
             if _foreign(_origin(link)):
                 yield f"(every module): forward {kind} {_name(link)}"
@@ -326,7 +333,11 @@ def inspect_model(model):
     for path, module in model.named_modules(remove_duplicate=False):
         classes[path] = type(module)
         if id(module) not in answers:
-            answers[id(module)] = _inspect_module(module, _owner(path, classes), inspection)
+            try:
+                answer = _inspect_module(module, _owner(path, classes), inspection)
+            except Exception as error:  # noqa: BLE001  a module may be anything; the run goes on
+                answer = _class_name(type(module)), [f"can't be inspected: {error!r}"]
+            answers[id(module)] = answer
         modules[path], wrong = answers[id(module)]
         impurities += [f"{path or ROOT}: {why}" for why in wrong]
     return modules, impurities

@@ -41,8 +41,9 @@ class _Off:
 
 def same_bits(one, other):
     """NaN is equal to the same NaN, and 0 differs from -0."""
-    return (one.shape == other.shape and one.dtype == other.dtype
-            and torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8)))
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return torch.equal(*(t.contiguous().view(torch.uint8) for t in (one, other)))
 
 
 def on_off(model, ids, logits, generate):
@@ -50,8 +51,9 @@ def on_off(model, ids, logits, generate):
     made, _, rows = generate(_Off(), model, ids, len(logits))
     for step, (on, off) in enumerate(zip(logits, rows, strict=True)):
         if not same_bits(on, off):
-            return Check("on/off", False, f"without recording, the logits of step {step} are others: "
-                                          f"{(on != off).sum().item()} of {on.numel()} elements")
+            moved = (on != off).sum().item()
+            return Check("on/off", False, f"without recording, the logits of step {step} are "
+                                          f"others: {moved} of {on.numel()} elements")
     return Check("on/off", True, f"{len(rows)} logit rows bit-equal without recording")
 
 
@@ -93,7 +95,8 @@ def causality(model, ids):
     changed = [*ids[:-1], (ids[-1] + 1) % model.get_input_embeddings().weight.shape[0]]
     want, got = _prefill(model, ids), _prefill(model, changed)
     if want.shape[0] != len(ids):
-        return Check("causality", False, f"the model gives {want.shape[0]} logit rows, not {len(ids)}")
+        return Check("causality", False,
+                     f"the model gives {want.shape[0]} logit rows, not {len(ids)}")
     moved = [p for p in range(len(ids) - 1) if not same_bits(want[p], got[p])]
     text = f"{len(ids) - 1} positions are not moved by a later token"
     if not moved:
@@ -101,10 +104,11 @@ def causality(model, ids):
     distance = max(((got[p].double() - want[p].double()).norm() / want[p].double().norm()).item()
                    for p in moved)
     if distance <= BANDS[want.dtype] and not _same_shapes(model, ids, changed):
-        return Check("causality", True, f"{text}, but for rounding ({distance:.2g} at most): experts "
-                                        f"were given other counts of tokens")
-    return Check("causality", False, f"another last token moves the logits of {len(moved)} earlier "
-                                     f"positions, first position {moved[0]}, by {distance:.2g} at most")
+        return Check("causality", True, f"{text}, but for rounding ({distance:.2g} at most): "
+                                        f"experts were given other counts of tokens")
+    return Check("causality", False, f"another last token moves the logits of {len(moved)} "
+                                     f"earlier positions, first position {moved[0]}, "
+                                     f"by {distance:.2g} at most")
 
 
 def holes(summary):
