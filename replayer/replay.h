@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "replayer/verdict/doubts.h"
 #include "src/base/status.h"
 
 namespace goldentrace {
@@ -151,6 +152,7 @@ struct Side {
   std::string description;  // "transformers 5.24.0 eager bfloat16, torch 2.15.0, cpu"
   std::uint64_t calls = 0;
   std::uint64_t losses = 0;  // sum of the counters of severity loss and error
+  Doubts doubts = {};
 };
 
 struct ReplayReport {

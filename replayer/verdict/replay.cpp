@@ -26,6 +26,7 @@ Side describe_side(const TraceReader& trace) {
     if (!part.empty()) side.description += ", " + part;
   }
   side.calls = trace.summary().calls;
+  side.doubts = doubts_of(header, trace.summary());
   for (const Counter& counter : trace.summary().counters) {
     if (counter.severity != CounterSeverity::kInfo) side.losses += counter.value;
   }

@@ -27,6 +27,10 @@ struct Header {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
   std::string mesh;  // free-form until ranks are joined
+  // What ran at each module path ("transformers.models.x.modeling_x.XMLP"), sorted by path.
+  std::vector<std::pair<std::string, std::string>> modules;
+  // What makes the run a doubtful oracle, each "kind: text"; the kinds are listed in FORMAT.md.
+  std::vector<std::string> warnings;
 
   // The value under `key`, or "".
   [[nodiscard]] const std::string& environment_value(const std::string& key) const;

@@ -230,6 +230,8 @@ Header sample_header() {
   header.rank = 1;
   header.world = 2;
   header.mesh = "tp=2";
+  header.modules = {{"", "tiny.Model"}, {"layers.0.mlp", "tiny.MLP, forward by fast.mlp"}};
+  header.warnings = {"impure: layers.0.mlp: runs fast.mlp", "training: training mode is on"};
   return header;
 }
 
