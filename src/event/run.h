@@ -105,9 +105,9 @@ struct Step {
   std::int64_t chosen = -1;
   std::vector<std::int64_t> top_ids;  // by falling logit, lowest id first among equals
   std::vector<float> top_logits;
-  double gap_ulp = 0;  // top-2 gap in units in the last place of the top logit's dtype
+  double gap_ulp = 0;     // top-2 gap in units in the last place of the top logit's dtype
   double logits_rms = 0;  // root mean square of the finite logits
-  double logprob = 0;  // natural log of the chosen token's probability, raw (temperature 1)
+  double logprob = 0;     // natural log of the chosen token's probability, raw (temperature 1)
   bool operator==(const Step&) const = default;
 };
 
