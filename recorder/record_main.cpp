@@ -70,8 +70,7 @@ Status run_python(const std::string& python, const std::string& module,
   ::setenv("PYTHONPATH", path.c_str(), 1);
 
   // The options travel through a pipe: a prompt may be longer than an argument is allowed to be.
-  const std::string text =
-      options.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = options.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::FILE* file = std::tmpfile();
   if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file) != text.size() ||
       std::fflush(file) != 0) {
@@ -162,14 +161,10 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
   const auto runs = runs_json(options, *inputs);
   if (!runs.ok()) return runs.status();
   const nlohmann::json json = {
-      {"model", options.model},
-      {"runs", *runs},
-      {"dtype", options.dtype},
-      {"attn", options.attn},
-      {"experts", options.experts},
-      {"device", options.device},
-      {"rules", options.rules},
-      {"ignore_eos", options.ignore_eos},
+      {"model", options.model},     {"runs", *runs},
+      {"dtype", options.dtype},     {"attn", options.attn},
+      {"experts", options.experts}, {"device", options.device},
+      {"rules", options.rules},     {"ignore_eos", options.ignore_eos},
       {"command", command},
       {"strict", options.strict},
       {"selfcheck", options.selfcheck},

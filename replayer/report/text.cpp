@@ -110,10 +110,10 @@ void add_tokens(Lines& lines, const TokensReport& tokens) {
   } else if (tokens.compared > 0) {
     text = std::to_string(tokens.compared) + " of " +
            std::to_string(std::max(tokens.oracle_steps, tokens.candidate_steps)) +
-           (tokens.parted                                  ? ", then other tokens were given"
-            : tokens.oracle_steps == tokens.candidate_steps  ? ""
-            : tokens.oracle_steps < tokens.candidate_steps ? ", the oracle ran no more"
-                                                           : ", the candidate ran no more") +
+           (tokens.parted                                   ? ", then other tokens were given"
+            : tokens.oracle_steps == tokens.candidate_steps ? ""
+            : tokens.oracle_steps < tokens.candidate_steps  ? ", the oracle ran no more"
+                                                            : ", the candidate ran no more") +
            "; smallest gap " + number(tokens.smallest_gap_ulp) + " ulp (step " +
            std::to_string(tokens.smallest_gap_step) + ")";
   }

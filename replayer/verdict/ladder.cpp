@@ -63,7 +63,8 @@ std::string piece(const std::vector<std::string>& pieces, std::size_t i) {
 // The token that went on after step `i`.
 std::int64_t fed_token(const Text& text, std::size_t i) {
   const Request* request = only_request(text);
-  if (request != nullptr && request->forced() && i < request->output_ids.size()) return request->output_ids[i];
+  if (request != nullptr && request->forced() && i < request->output_ids.size())
+    return request->output_ids[i];
   return text.steps[i].chosen;
 }
 
@@ -78,8 +79,8 @@ std::string chosen_piece(const Text& text, std::size_t i) {
 }
 
 // The oracle's own gap between the two tokens is no more than what the band lets the difference of
-// two logits move, each by `logits_band` of their root mean square. An infinite logit is no tie, nor
-// is anything where the logits' size is not known.
+// two logits move, each by `logits_band` of their root mean square. An infinite logit is no tie,
+// nor is anything where the logits' size is not known.
 bool is_tie(const Step& oracle, std::int64_t other_token, double logits_band) {
   const auto other = std::ranges::find(oracle.top_ids, other_token);
   if (other == oracle.top_ids.end()) return false;
@@ -244,7 +245,9 @@ Rung compare_sampling(const Text& oracle, const Text& candidate) {
     rung.text = std::to_string(rung.details.size()) + " settings differ";
   } else if (forced) {
     rung.text = std::string("greedy; ") +
-                (!want->forced() ? "the candidate" : !got->forced() ? "the oracle" : "both") +
+                (!want->forced()  ? "the candidate"
+                 : !got->forced() ? "the oracle"
+                                  : "both") +
                 " fed given tokens";
   } else {
     rung.text = "greedy, " + std::to_string(want->stop_ids.size()) + " stop ids";

@@ -25,9 +25,10 @@ Rung compare_sampling(const Text& oracle, const Text& candidate);
 // of the differences over that of the logits.
 Rung compare_logits(const Text& oracle, const Text& candidate, double logits_band);
 // Greedy tokens step by step, each side's own choice, as long as both were given the same tokens:
-// of runs that feed their choice, up to where they part; of runs forced along the same tokens, all. A
-// difference is a tie when the oracle's own gap between the two tokens is no more than `logits_band`
-// lets the difference of two logits move; run_replay takes it back when the runs are not sound.
+// of runs that feed their choice, up to where they part; of runs forced along the same tokens, all.
+// A difference is a tie when the oracle's own gap between the two tokens is no more than
+// `logits_band` lets the difference of two logits move; run_replay takes it back when the runs are
+// not sound.
 TokensReport compare_tokens(const Text& oracle, const Text& candidate, double logits_band);
 
 // "model_type" of a config, or "".

@@ -12,7 +12,7 @@ from cases import SMALL
 
 FIRST, LAST = 100, 400
 # What grows by right: the geometries of a step are new with each length, about 7 KB a step. A table that
-# kept its entries of freed storages would grow by 20 MiB.
+# kept its entries of freed storages grows by 11 MiB.
 ALLOWED = 5 << 20
 
 

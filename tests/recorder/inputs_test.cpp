@@ -128,8 +128,9 @@ TEST(ReadFollow, KnowsEachKindOfFile) {
   EXPECT_EQ(follow("1, 2, or 3?\n").prompt, "1, 2, or 3?\n");  // every byte
   EXPECT_EQ(follow("[INST] Hi").prompt, "[INST] Hi");
   EXPECT_EQ(follow("{\"prompt\": \"a\"}\n").prompt, "a");
-  const RunInput wide = follow("{\n  \"prompt_token_ids\": [7],\n  \"model\": \"M\",\n"
-                               "  \"prompt\": \"a\",\n  \"output_text\": \"b\"\n}\n");
+  const RunInput wide = follow(
+      "{\n  \"prompt_token_ids\": [7],\n  \"model\": \"M\",\n"
+      "  \"prompt\": \"a\",\n  \"output_text\": \"b\"\n}\n");
   EXPECT_EQ(wide.prompt_ids, (Ids{7}));  // ids are what runs
   EXPECT_EQ(wide.prompt, "a");
   EXPECT_EQ(wide.output_text, "b");
@@ -182,11 +183,14 @@ TEST(ReadFollow, RefusesATraceThatIsDamagedOrWithoutAPrompt) {
   bytes[bytes.size() / 3] ^= 1;
   EXPECT_EQ(read_follow(folder.write("bad.fb", bytes)).status().code(), Code::kCorrupt);
   run.text.requests.push_back(run.text.requests[0]);
-  EXPECT_THAT(read_follow(write_run(folder, "x.fb", run)).status().message(), HasSubstr("2 prompts"));
+  EXPECT_THAT(read_follow(write_run(folder, "x.fb", run)).status().message(),
+              HasSubstr("2 prompts"));
   run.text.requests = {{}};
-  EXPECT_THAT(read_follow(write_run(folder, "x.fb", run)).status().message(), HasSubstr("no prompt"));
+  EXPECT_THAT(read_follow(write_run(folder, "x.fb", run)).status().message(),
+              HasSubstr("no prompt"));
   run.text.requests.clear();
-  EXPECT_THAT(read_follow(write_run(folder, "x.fb", run)).status().message(), HasSubstr("no prompt"));
+  EXPECT_THAT(read_follow(write_run(folder, "x.fb", run)).status().message(),
+              HasSubstr("no prompt"));
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ ProgramChunk rich_chunk() {
               .scope = 0,
               .step = 1,
               .flags = kCallNotExecutable | kCallRandom,
-              .arguments = 19,
+              .arguments = 20,
               .results = 2});
   make.node(NodeKind::kNone, 0);
   make.node(NodeKind::kUndefinedTensor, 0);

@@ -90,7 +90,7 @@ TEST_F(Show, CallsInJsonAreOneObjectALine) {
   EXPECT_EQ(first["writes"][0]["value_kept"], true);
   EXPECT_EQ(first["writes"][0]["hash"].get<std::string>().size(), 32u);
   const json second = json::parse(text[1]);
-  EXPECT_EQ(second["arguments"].size(), 19u);
+  EXPECT_EQ(second["arguments"].size(), 20u);
   EXPECT_EQ(second["arguments"][6], "nan");
   EXPECT_EQ(second["writes"][0]["hash"], nullptr);
   EXPECT_EQ(second["writes"][0]["undefined"], true);
