@@ -2,6 +2,7 @@
 #   make demo     the whole story on a tiny model          make demo FAULT=wrong-eps
 #   make test     everything that CI checks
 #   make build    build/bin/record and build/bin/replay
+#   make test-older   the recorder against an older torch, and traces across the two (after make test)
 # PYTHON=... uses an interpreter that already has the packages of requirements.txt instead of making .venv.
 
 PACKAGES = cmake flatbuffers-compiler g++ libcli11-dev libflatbuffers-dev libgmock-dev libgtest-dev \
@@ -9,6 +10,7 @@ PACKAGES = cmake flatbuffers-compiler g++ libcli11-dev libflatbuffers-dev libgmo
            python3-dev python3-venv
 FAULT = norm-without-one
 JOBS = $(shell nproc)
+OLDER_TORCH = 2.11.0
 
 ifdef PYTHON
   python = $(PYTHON)
@@ -17,7 +19,7 @@ else
   environment = .venv/installed
 endif
 
-.PHONY: build demo test packages clean
+.PHONY: build demo test test-older packages clean
 .DEFAULT_GOAL := build
 
 packages:
@@ -46,7 +48,7 @@ demo: build
 
 # What needs no Torch is tested in the build that has none, and under the sanitizers; the recorder in a
 # release build and in a debug build, which must record the same; the programs by pytest.
-TORCH_TARGETS = record replay goldentrace_python goldentrace_record_test
+TORCH_TARGETS = record replay goldentrace_python goldentrace_record_test record_cpp
 test: packages $(environment)
 	cmake --preset no-torch
 	cmake --build --preset no-torch -j $(JOBS)
@@ -61,6 +63,19 @@ test: packages $(environment)
 	ctest --test-dir build/dev --output-on-failure -j $(JOBS) -L record
 	ctest --test-dir build --output-on-failure -j $(JOBS) -L record
 	$(python) -m pytest -q tests
+
+.venv-older/installed: requirements.txt | packages
+	python3 -m venv .venv-older
+	sed 's/^torch==.*/torch==$(OLDER_TORCH)/' requirements.txt > .venv-older/requirements.txt
+	.venv-older/bin/python -m pip install -q --disable-pip-version-check -r .venv-older/requirements.txt
+	touch $@
+
+test-older: packages .venv-older/installed
+	cmake --preset release -B build/older -DGOLDENTRACE_PYTHON=$(CURDIR)/.venv-older/bin/python
+	cmake --build build/older -j $(JOBS) --target $(TORCH_TARGETS)
+	ctest --test-dir build/older --output-on-failure -j $(JOBS) -L record
+	GOLDENTRACE_BUILD=build/older .venv-older/bin/python -m pytest -q tests/python/models_test.py
+	GOLDENTRACE_OLDER=build/older $(python) -m pytest -q tests/cli/older_test.py
 
 clean:
 	rm -rf build

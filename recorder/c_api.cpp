@@ -175,13 +175,15 @@ int goldentrace_set_step(uint32_t step) {
 }
 
 int goldentrace_parameter(const char* name, int kind, void* tensor_impl, int recipe,
-                          const char* sources_json) {
+                          const char* sources_json, const uint64_t* hash) {
   return guarded([&]() -> Status {
     GOLDENTRACE_RETURN_IF_ERROR(need_recorder());
+    const Hash128 known = hash == nullptr ? Hash128() : Hash128{hash[0], hash[1]};
     return recorder
         ->add_parameter(name, static_cast<ParameterKind>(kind), borrow_tensor(tensor_impl),
                         static_cast<Recipe>(recipe),
-                        json::parse(sources_json).get<std::vector<std::string>>())
+                        json::parse(sources_json).get<std::vector<std::string>>(),
+                        hash == nullptr ? nullptr : &known)
         .status();
   });
 }

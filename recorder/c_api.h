@@ -30,9 +30,11 @@ GOLDENTRACE_EXTERN void goldentrace_pause(void);
 GOLDENTRACE_EXTERN void goldentrace_resume(void);
 GOLDENTRACE_EXTERN int goldentrace_set_step(uint32_t step);
 
-/* kind: 0 parameter, 1 buffer. recipe and sources_json (a list of names): see Recipe. */
+/* kind: 0 parameter, 1 buffer. recipe and sources_json (a list of names): see Recipe. hash: of the
+ * tensor as it is now, low and high half, where the caller knows it; NULL to have it computed. */
 GOLDENTRACE_EXTERN int goldentrace_parameter(const char* name, int kind, void* tensor_impl,
-                                             int recipe, const char* sources_json);
+                                             int recipe, const char* sources_json,
+                                             const uint64_t* hash);
 /* {"requests": [...], "steps": [...]}. */
 GOLDENTRACE_EXTERN int goldentrace_text(const char* text_json);
 /* The `hash` digest of a tensor's dense bytes: low and high half. */

@@ -60,6 +60,10 @@ const OpInfo* OpTable::find(const at::RecordFunction& function) {
   const bool overwrites = contains(kOverwriting, name->name);
   const bool rebinds = contains(kRebinding, name->name);
   info->dropout = schema.argumentIndexWithName("dropout_p").value_or(-1);
+  if (name->name.find("dropout") != std::string::npos) {
+    info->dropout = schema.argumentIndexWithName("p").value_or(info->dropout);
+    info->train = schema.argumentIndexWithName("train").value_or(-1);
+  }
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentRole role = ArgumentRole::kRead;
     if (!rebinds && argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {

@@ -25,7 +25,8 @@ struct OpInfo {
   std::string qualified;           // "aten::mul.Tensor"
   const char* overload = "";       // as RecordFunction gives it
   bool random = false;             // draws from a generator
-  int dropout = -1;                // of attention: draws only where this argument is not 0
+  int dropout = -1;                // place of the probability: 0 draws nothing
+  int train = -1;                  // of dropout: draws only where this argument is true
   bool undefined_results = false;  // empty, resize_: new memory has no content
   std::size_t returns = 0;
   std::vector<ArgumentRole> roles;  // one a schema argument

@@ -14,16 +14,19 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
+#include "recorder/inputs.h"
 #include "recorder/keep_rules.h"
 #include "recorder/run_script.h"
-#include "src/base/io.h"
 
 namespace {
 
 using goldentrace::Code;
 using goldentrace::Result;
+using goldentrace::RunInput;
 using goldentrace::Status;
 
 constexpr const char* kRuleHelp =
@@ -35,43 +38,18 @@ struct HfOptions {
   std::string output;
   std::string token_ids;
   std::string prompt;
-  int max_new_tokens = 16;
+  std::string prompts;
+  std::string follow;
+  std::int64_t max_new_tokens = 16;
+  bool max_new_tokens_given = false;
   std::string dtype = "bfloat16";
   std::string attn = "eager";
+  std::string experts = "eager";
   std::string device = "cpu";
   bool ignore_eos = false;
   std::vector<std::string> rules;
   std::string python;
 };
-
-// "1,2,3" or "@FILE", where the file holds ids separated by commas or white space.
-Result<std::vector<long>> parse_token_ids(const std::string& argument) {
-  std::string text = argument;
-  if (!argument.empty() && argument.front() == '@') {
-    auto file = goldentrace::read_text_file(argument.substr(1), 64u << 20);
-    if (!file.ok()) return file.status();
-    text = *file;
-  }
-  std::vector<long> ids;
-  std::string word;
-  for (const char c : text + ",") {
-    if (c != ',' && std::isspace(static_cast<unsigned char>(c)) == 0) {
-      word += c;
-      continue;
-    }
-    if (word.empty()) continue;
-    char* end = nullptr;
-    errno = 0;
-    const long id = std::strtol(word.c_str(), &end, 10);
-    if (*end != '\0' || errno != 0 || id < 0) {
-      return Status(Code::kInvalidArgument, "--token-ids: '" + word + "' is not a token id");
-    }
-    ids.push_back(id);
-    word.clear();
-  }
-  if (ids.empty()) return Status(Code::kInvalidArgument, "--token-ids: no id given");
-  return ids;
-}
 
 // Where the Python package was put, from where this program is: ../python beside bin/.
 std::filesystem::path package_folder() {
@@ -88,7 +66,8 @@ Status run_python(const std::string& python, const std::string& module,
   ::setenv("PYTHONPATH", path.c_str(), 1);
 
   // The options travel through a pipe: a prompt may be longer than an argument is allowed to be.
-  const std::string text = options.dump();
+  const std::string text =
+      options.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::FILE* file = std::tmpfile();
   if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file) != text.size() ||
       std::fflush(file) != 0) {
@@ -111,26 +90,84 @@ Status check_rules(const std::vector<std::string>& rules) {
   return {};
 }
 
+// The runs that were asked for: one, or one a line of --prompts.
+Result<std::vector<RunInput>> read_runs(const HfOptions& options) {
+  const auto given = {!options.token_ids.empty(), !options.prompt.empty(), !options.prompts.empty(),
+                      !options.follow.empty()};
+  if (std::ranges::count(given, true) != 1) {
+    return Status(Code::kInvalidArgument,
+                  "give exactly one of --token-ids, --prompt, --prompts and --follow");
+  }
+  if (!options.prompts.empty()) return goldentrace::read_prompts(options.prompts);
+  RunInput run;
+  if (!options.follow.empty()) {
+    auto followed = goldentrace::read_follow(options.follow);
+    if (!followed.ok()) return followed.status();
+    run = std::move(*followed);
+  } else if (!options.token_ids.empty()) {
+    auto ids = goldentrace::parse_token_ids_argument(options.token_ids);
+    if (!ids.ok()) return ids.status();
+    run.origin = "--token-ids";
+    run.prompt_ids = std::move(*ids);
+  } else {
+    if (!goldentrace::is_utf8(options.prompt)) {
+      return Status(Code::kInvalidArgument, "--prompt: is not UTF-8");
+    }
+    run.origin = "--prompt";
+    run.prompt = options.prompt;
+  }
+  return std::vector<RunInput>{std::move(run)};
+}
+
+// -o is the trace of a single run, and the folder of the traces of --prompts.
+Result<nlohmann::json> runs_json(const HfOptions& options, const std::vector<RunInput>& runs) {
+  const bool folder = !options.prompts.empty();
+  if (folder) {
+    std::error_code error;
+    std::filesystem::create_directories(options.output, error);
+    if (error) return Status(Code::kIo, options.output + ": " + error.message());
+  }
+  const auto or_null = [](const auto& value) {
+    return value ? nlohmann::json(*value) : nlohmann::json();
+  };
+  auto list = nlohmann::json::array();
+  for (const RunInput& run : runs) {
+    const std::filesystem::path output(options.output);
+    const bool forced = run.output_ids || run.output_text;
+    nlohmann::json entry = {
+        {"origin", run.origin},
+        {"output", (folder ? output / (run.id + ".fb") : output).string()},
+        {"prompt", or_null(run.prompt)},
+        {"prompt_ids", or_null(run.prompt_ids)},
+        {"output_text", or_null(run.output_text)},
+        {"output_ids", or_null(run.output_ids)},
+        {"max_new_tokens", or_null(run.max_new_tokens)},  // null: as long as what is forced
+    };
+    if (!run.max_new_tokens && (!forced || options.max_new_tokens_given)) {
+      entry["max_new_tokens"] = options.max_new_tokens;
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
 Status record_hf(const HfOptions& options, const std::vector<std::string>& command) {
-  nlohmann::json json = {
-      {"model", options.model},   {"output", options.output},
-      {"prompt", nullptr},        {"token_ids", nullptr},
-      {"dtype", options.dtype},   {"attn", options.attn},
-      {"device", options.device}, {"max_new_tokens", options.max_new_tokens},
-      {"rules", options.rules},   {"ignore_eos", options.ignore_eos},
+  GOLDENTRACE_RETURN_IF_ERROR(check_rules(options.rules));
+  const auto inputs = read_runs(options);
+  if (!inputs.ok()) return inputs.status();
+  const auto runs = runs_json(options, *inputs);
+  if (!runs.ok()) return runs.status();
+  const nlohmann::json json = {
+      {"model", options.model},
+      {"runs", *runs},
+      {"dtype", options.dtype},
+      {"attn", options.attn},
+      {"experts", options.experts},
+      {"device", options.device},
+      {"rules", options.rules},
+      {"ignore_eos", options.ignore_eos},
       {"command", command},
   };
-  if (options.token_ids.empty() == options.prompt.empty()) {
-    return {Code::kInvalidArgument, "give exactly one of --token-ids and --prompt"};
-  }
-  if (options.token_ids.empty()) {
-    json["prompt"] = options.prompt;
-  } else {
-    const auto ids = parse_token_ids(options.token_ids);
-    if (!ids.ok()) return ids.status();
-    json["token_ids"] = *ids;
-  }
-  GOLDENTRACE_RETURN_IF_ERROR(check_rules(options.rules));
   std::string python = options.python;
   if (python.empty()) {
     const char* named = std::getenv("GOLDENTRACE_PYTHON");
@@ -182,17 +219,30 @@ int main(int argc, char** argv) {
   hf->option_defaults()->always_capture_default();
   hf->add_option("MODEL_DIR", options.model, "folder with config.json and *.safetensors")
       ->required();
-  hf->add_option("-o,--output", options.output, "trace to write")->required();
+  hf->add_option("-o,--output", options.output, "trace to write; with --prompts the traces' folder")
+      ->required();
   hf->add_option("--token-ids", options.token_ids, "prompt as ids: 1,2,3 or @FILE")
       ->always_capture_default(false);
   hf->add_option("--prompt", options.prompt, "prompt as text, by the model's tokenizer")
       ->always_capture_default(false);
-  hf->add_option("--max-new-tokens", options.max_new_tokens, "tokens to generate")
-      ->check(CLI::Range(1, 1 << 20));
+  hf->add_option("--prompts", options.prompts,
+                 "JSON lines, a trace each: prompt or prompt_ids, and maybe id, max_new_tokens, "
+                 "output_ids or output_text to force")
+      ->always_capture_default(false);
+  hf->add_option("--follow", options.follow,
+                 "take prompt and continuation from a trace, a JSON object, ids or text; the "
+                 "continuation is forced")
+      ->always_capture_default(false);
+  CLI::Option* max_new_tokens =
+      hf->add_option("--max-new-tokens", options.max_new_tokens,
+                     "tokens to generate; of a forced continuation all, unless given")
+          ->check(CLI::Range(std::int64_t{1}, goldentrace::kMaxNewTokens));
   hf->add_option("--dtype", options.dtype, "dtype to run in")
       ->check(CLI::IsMember({"bfloat16", "float16", "float32"}));
   hf->add_option("--attn", options.attn, "attention implementation")
       ->check(CLI::IsMember({"eager", "sdpa"}));
+  hf->add_option("--experts", options.experts, "experts implementation")
+      ->check(CLI::IsMember({"eager", "grouped_mm", "batched_mm"}));
   hf->add_option("--device", options.device, "where to run")->check(CLI::IsMember({"cpu", "cuda"}));
   hf->add_flag("--ignore-eos", options.ignore_eos, "go on after a stop id");
   hf->add_option("--rule", options.rules, kRuleHelp)->always_capture_default(false);
@@ -212,6 +262,7 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;  // --help is a success
   }
   if (!hf->parsed()) return record_script(script);
+  options.max_new_tokens_given = max_new_tokens->count() > 0;
   const Status status = record_hf(options, {argv, argv + argc});  // returns on failure only
   spdlog::error("{}", status.message());
   return 2;

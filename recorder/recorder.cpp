@@ -136,9 +136,10 @@ Status Recorder::stop() {
 
 Result<Hash128> Recorder::add_parameter(const std::string& name, ParameterKind kind,
                                         const at::Tensor& tensor, Recipe recipe,
-                                        std::vector<std::string> sources) {
+                                        std::vector<std::string> sources,
+                                        const Hash128* known_hash) {
   const PauseRecording pause;
-  return session_->add_parameter(name, kind, tensor, recipe, std::move(sources));
+  return session_->add_parameter(name, kind, tensor, recipe, std::move(sources), known_hash);
 }
 
 void Recorder::add_text(const Text& text) { session_->add_text(text); }

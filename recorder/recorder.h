@@ -23,6 +23,9 @@
 #include "src/event/run.h"
 #include "src/format/codec.h"
 
+// The library hides everything else.
+#define GOLDENTRACE_API __attribute__((visibility("default")))
+
 namespace goldentrace {
 
 class Session;
@@ -31,11 +34,13 @@ struct RecorderOptions {
   std::string path = {};
   Header header = {};   // the numerics switches of this process are added to its environment
   KeepRules keep = {};  // default: hash and stats of everything written
+  // Look for hidden writes at every read of every storage, not of those up to 4 KiB only: slow.
+  bool check_reads = false;
   // For tests of the promise above: throw inside the callback of this call. 0 is never.
   std::uint64_t fail_at_call = 0;
 };
 
-class Recorder {
+class GOLDENTRACE_API Recorder {
  public:
   // kInvalidArgument when another recorder runs; else what creating the file can give.
   static Result<std::unique_ptr<Recorder>> start(RecorderOptions options);
@@ -48,9 +53,11 @@ class Recorder {
 
   // Enters `tensor` into the parameter dictionary; returns the hash of its dense bytes. With
   // Recipe::kValue the bytes are stored. A tensor whose storage is known already gets kTied.
+  // `known_hash` is the hash when the caller has it already, as for a model recorded many times.
   Result<Hash128> add_parameter(const std::string& name, ParameterKind kind,
                                 const at::Tensor& tensor, Recipe recipe,
-                                std::vector<std::string> sources);
+                                std::vector<std::string> sources,
+                                const Hash128* known_hash = nullptr);
   void add_text(const Text& text);
   // Calls from now on belong to forward pass `step`; 0 is the prefill.
   void set_step(std::uint32_t step);
@@ -70,8 +77,8 @@ class Recorder {
 };
 
 // Calls of this thread are not recorded between the two; pairs nest.
-void pause_recording();
-void resume_recording();
+GOLDENTRACE_API void pause_recording();
+GOLDENTRACE_API void resume_recording();
 
 // The same for a block: for looking at tensors without adding to the program.
 class PauseRecording {
@@ -83,7 +90,7 @@ class PauseRecording {
 };
 
 // Names the module that the calls of this thread belong to, for as long as it lives.
-class ModuleScope {
+class GOLDENTRACE_API ModuleScope {
  public:
   explicit ModuleScope(std::string_view path);
   ~ModuleScope();

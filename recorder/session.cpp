@@ -58,6 +58,7 @@ Session::Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer)
       {"calls_not_executable", CounterSeverity::kLoss},
       {"calls_skipped_no_storage", CounterSeverity::kInfo},
       {"calls_failed", CounterSeverity::kInfo},
+      {"calls_random", CounterSeverity::kInfo},
       {"external_inputs", CounterSeverity::kInfo},
       {"external_bytes", CounterSeverity::kInfo},
       {"holes", CounterSeverity::kLoss},
@@ -94,24 +95,29 @@ void Session::fault(const char* what) noexcept {
 
 Result<Hash128> Session::add_parameter(const std::string& name, ParameterKind kind,
                                        const at::Tensor& tensor, Recipe recipe,
-                                       std::vector<std::string> sources) {
+                                       std::vector<std::string> sources,
+                                       const Hash128* known_hash) {
   if (!tensor.defined() || !has_memory(tensor)) {
     return Status(Code::kInvalidArgument, "parameter '" + name + "' has no memory");
   }
-  const at::Tensor host = host_tensor(tensor);
+  const bool read = known_hash == nullptr || recipe == Recipe::kValue;
+  const at::Tensor host = read ? host_tensor(tensor) : tensor;
   const TensorView view = view_of(host);
   Parameter parameter;
   parameter.name = name;
   parameter.kind = kind;
-  parameter.hash = digest_tensor(view, false).hash;
+  parameter.hash = known_hash != nullptr ? *known_hash : digest_tensor(view, false).hash;
 
   const std::lock_guard lock(mutex_);
+  parameter.call = builder_.next_call();
   StorageEntry& entry = tensors_.storage(storage_of(tensor));
   parameter.tensor = tensors_.tensor(entry, tensor);
   const auto [owner, first] = parameter_of_tensor_.try_emplace(parameter.tensor, name);
   if (!first) {
     parameter.recipe = Recipe::kTied;
     parameter.sources = {owner->second};
+  } else if (entry.content == Content::kKnown) {
+    parameter.recipe = Recipe::kComputed;
   } else {
     parameter.recipe = recipe;
     parameter.sources = std::move(sources);
@@ -123,7 +129,7 @@ Result<Hash128> Session::add_parameter(const std::string& name, ParameterKind ki
   // Of memory that reaches further, the rest is in no dictionary: its first read stores it whole.
   if (covers_storage(tensor)) {
     entry.content = Content::kKnown;
-    refresh_small_hash(entry, storage_of(tensor));
+    refresh_watched(entry, storage_of(tensor));
   }
   const Hash128 hash = parameter.hash;
   parameters_.push_back(std::move(parameter));

@@ -86,7 +86,7 @@ class Session {
   Status close();
   Result<Hash128> add_parameter(const std::string& name, ParameterKind kind,
                                 const at::Tensor& tensor, Recipe recipe,
-                                std::vector<std::string> sources);
+                                std::vector<std::string> sources, const Hash128* known_hash);
   void add_text(const Text& text) { writer_.push(text, 1u << 16); }
   void set_step(std::uint32_t step);
   std::uint32_t scope(std::string_view path);
@@ -107,13 +107,14 @@ class Session {
   void unstorable(const std::string& reason, Frame& frame);
   void encode_result(const c10::IValue& value, Frame& frame);
 
-  void check_small(StorageEntry& entry, const c10::StorageImpl* impl);
+  [[nodiscard]] bool watched(const StorageEntry& entry, const c10::StorageImpl* impl) const;
+  void check_watched(StorageEntry& entry, const c10::StorageImpl* impl);
   void capture_external(StorageEntry& entry, c10::StorageImpl* impl, ExternalKind kind);
   void capture_argument(c10::StorageImpl* impl, Frame& frame);
   void capture_overwritten(Frame& frame);
   void capture_read(const std::vector<c10::IValue>& outputs, Frame& frame);
   void forget_written(const Frame& frame);
-  void refresh_small_hash(StorageEntry& entry, const c10::StorageImpl* impl);
+  void refresh_watched(StorageEntry& entry, const c10::StorageImpl* impl);
   void find_new_bytes(const c10::IValue& value, Frame& frame);
   void add_new_bytes(const at::Tensor& tensor, bool fresh, Frame& frame);
   void digest_new_bytes(Frame& frame);
@@ -130,6 +131,7 @@ class Session {
     kNotExecutable,
     kSkippedNoStorage,
     kFailed,
+    kRandom,
     kExternalInputs,
     kExternalBytes,
     kHoles,

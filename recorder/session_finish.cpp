@@ -158,7 +158,7 @@ void Session::register_writes(Frame& frame) {
       entry.content = Content::kUndefined;
     } else {
       entry.content = Content::kKnown;
-      refresh_small_hash(entry, impl);
+      refresh_watched(entry, impl);
     }
     news.write.tensor = tensors_.tensor(entry, news.tensor);
     news.write.version = ++entry.version;

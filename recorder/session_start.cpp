@@ -14,16 +14,26 @@
 namespace goldentrace {
 namespace {
 
-// Of all bytes of a small storage in host memory.
-std::uint64_t small_hash(const StorageEntry& entry, const c10::StorageImpl* impl) {
+// Small storages are looked at whole at every read: that catches hidden writes.
+constexpr std::uint64_t kSmallStorage = 4096;
+
+// Of all bytes of a storage in host memory.
+std::uint64_t content_hash(const StorageEntry& entry, const c10::StorageImpl* impl) {
   return checksum64({static_cast<const std::byte*>(impl->data()), entry.bytes});
 }
 
+// Whether this call takes numbers from a generator.
 bool draws(const OpInfo& op, const at::RecordFunction& function) {
-  if (!op.random || op.dropout < 0) return op.random;
+  if (!op.random) return false;
   const auto inputs = function.inputs();
-  const auto dropout = static_cast<std::size_t>(op.dropout);
-  return dropout >= inputs.size() || !inputs[dropout].isDouble() || inputs[dropout].toDouble() != 0;
+  const auto argument = [&](int place) -> const c10::IValue* {
+    const auto at = static_cast<std::size_t>(place);
+    return place >= 0 && at < inputs.size() ? &inputs[at] : nullptr;
+  };
+  const c10::IValue* train = argument(op.train);
+  if (train != nullptr && train->isBool() && !train->toBool()) return false;
+  const c10::IValue* dropout = argument(op.dropout);
+  return dropout == nullptr || !dropout->isDouble() || dropout->toDouble() != 0;
 }
 
 }  // namespace
@@ -52,6 +62,7 @@ bool Session::start_call(const at::RecordFunction& function, ThreadState& thread
     count(kSkippedNoStorage, 1, frame.op->qualified);
     return false;
   }
+  if ((frame.flags & kCallRandom) != 0) count(kRandom, 1, frame.op->qualified);
   capture_overwritten(frame);
   frame.function = &function;
   frame.exceptions = std::uncaught_exceptions();
@@ -171,7 +182,7 @@ bool Session::encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role
   // What is written into a part of a storage leaves the rest of it to be read.
   const bool reads = role != ArgumentRole::kOverwrite || !covers_storage(tensor);
   if (entry.content == Content::kKnown) {
-    if (reads) check_small(entry, impl);
+    if (reads) check_watched(entry, impl);
   } else if (role != ArgumentRole::kRead && reads) {
     capture_external(entry, impl, ExternalKind::kFirstRead);
   } else if (role == ArgumentRole::kRead) {
@@ -185,17 +196,18 @@ bool Session::encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role
 
 // ---- external inputs ----------------------------------------------------------------------------
 
-void Session::refresh_small_hash(StorageEntry& entry, const c10::StorageImpl* impl) {
-  if (entry.small() && impl->device_type() == c10::DeviceType::CPU && impl->data() != nullptr) {
-    entry.small_hash = small_hash(entry, impl);
-  }
+// Whether the storage's bytes are looked at when they are read.
+bool Session::watched(const StorageEntry& entry, const c10::StorageImpl* impl) const {
+  return entry.bytes > 0 && (options_.check_reads || entry.bytes <= kSmallStorage) &&
+         impl->device_type() == c10::DeviceType::CPU && impl->data() != nullptr;
 }
 
-void Session::check_small(StorageEntry& entry, const c10::StorageImpl* impl) {
-  if (!entry.small() || impl->device_type() != c10::DeviceType::CPU || impl->data() == nullptr) {
-    return;
-  }
-  if (small_hash(entry, impl) == entry.small_hash) return;
+void Session::refresh_watched(StorageEntry& entry, const c10::StorageImpl* impl) {
+  if (watched(entry, impl)) entry.content_hash = content_hash(entry, impl);
+}
+
+void Session::check_watched(StorageEntry& entry, const c10::StorageImpl* impl) {
+  if (!watched(entry, impl) || content_hash(entry, impl) == entry.content_hash) return;
   capture_external(entry, const_cast<c10::StorageImpl*>(impl), ExternalKind::kHole);
 }
 
@@ -203,7 +215,7 @@ void Session::check_small(StorageEntry& entry, const c10::StorageImpl* impl) {
 void Session::capture_external(StorageEntry& entry, c10::StorageImpl* impl, ExternalKind kind) {
   std::vector<std::byte> bytes = storage_bytes(impl);
   entry.content = Content::kKnown;
-  refresh_small_hash(entry, impl);
+  refresh_watched(entry, impl);
   if (bytes.empty()) return;
   External external;
   external.call = builder_.next_call();

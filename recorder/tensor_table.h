@@ -36,12 +36,8 @@ struct StorageEntry {
   std::uint32_t version = 0;
   Content content = Content::kUnknown;
   std::uint64_t bytes = 0;
-  std::uint64_t small_hash = 0;  // of all bytes, when kKnown and small()
+  std::uint64_t content_hash = 0;  // of all bytes, when kKnown and watched
   std::vector<View> views;
-
-  // Small storages are hashed whole at every read: that catches hidden writes.
-  static constexpr std::uint64_t kSmall = 4096;
-  [[nodiscard]] bool small() const { return bytes > 0 && bytes <= kSmall; }
 };
 
 class TensorTable {

@@ -13,6 +13,7 @@
 #include "replayer/report/json.h"
 #include "replayer/report/show.h"
 #include "replayer/report/text.h"
+#include "src/base/dtype.h"
 
 namespace {
 
@@ -85,6 +86,16 @@ int main(int argc, char** argv) {
   verify_command->add_option("TRACE", verify_options.trace, "trace to prove")->required();
   verify_command->add_option("--weights", verify_options.weights, "model folder")->required();
   verify_command->add_option("--json", json_path, "write the report as JSON to this file");
+  std::string promote;
+  verify_command
+      ->add_option("--promote", promote,
+                   "run in this wider dtype instead: every call must run and give its shape")
+      ->check(CLI::IsMember({"float32", "float64"}));
+  verify_command
+      ->add_option("--max-loss", verify_options.max_loss,
+                   "in another environment: share of calls that may be lost before the answer is "
+                   "none (exit 2); default 0.01")
+      ->check(CLI::Range(0.0, 1.0));
 
   goldentrace::ShowOptions show_options;
   bool calls = false;
@@ -104,7 +115,10 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;  // --help is a success
   }
-  if (verify_command->parsed()) return verify(verify_options, json_path);
+  if (verify_command->parsed()) {
+    verify_options.promote = goldentrace::dtype_from_name(promote);
+    return verify(verify_options, json_path);
+  }
   if (show_command->parsed()) {
     using goldentrace::ShowWhat;
     if (calls) show_options.what = ShowWhat::kCalls;

@@ -1,11 +1,71 @@
 #include "replayer/execute/memory.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstring>
 
 namespace goldentrace {
+namespace {
+
+c10::ScalarType scalar_type(DType dtype) { return static_cast<c10::ScalarType>(dtype); }
+
+// A tensor of its own that holds these bytes.
+at::Tensor from_bytes(std::span<const std::byte> bytes, DType dtype) {
+  const auto count = static_cast<std::int64_t>(bytes.size() / item_size(dtype));
+  at::Tensor tensor = at::empty({count}, at::TensorOptions().dtype(scalar_type(dtype)));
+  if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), bytes.data(), tensor.nbytes());
+  return tensor;
+}
+
+at::Tensor view_of_storage(const c10::Storage& storage, DType dtype, std::int64_t offset,
+                           const Geometry& geometry) {
+  at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(scalar_type(dtype)));
+  tensor.set_(storage, offset, geometry.sizes, geometry.strides);
+  return tensor;
+}
+
+}  // namespace
+
+DType promoted(DType dtype, std::optional<DType> to) {
+  if (!to) return dtype;
+  const bool wide = *to == DType::kFloat64;
+  switch (dtype) {
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return *to;
+    case DType::kFloat32:
+      return wide ? *to : dtype;
+    case DType::kComplex32:
+      return wide ? DType::kComplex128 : DType::kComplex64;
+    case DType::kComplex64:
+      return wide ? DType::kComplex128 : dtype;
+    default:
+      return dtype;
+  }
+}
+
+void Memory::learn(const ProgramChunk& chunk) {
+  dtypes_.resize(dictionary_.storages(), DType::kUInt8);
+  // A chunk's tensors may look into storages of earlier ones; only new storages have no dtype yet.
+  std::vector<bool> known(chunk.storages.size(), false);
+  for (const Tensor& tensor : chunk.tensors) {
+    if (tensor.storage < chunk.base.storages) continue;
+    const std::size_t at = tensor.storage - chunk.base.storages;
+    if (known[at]) continue;
+    known[at] = true;
+    dtypes_[tensor.storage] = tensor.dtype;
+  }
+}
+
+std::size_t Memory::ratio(DType dtype) const {
+  return item_size(promoted(dtype, promote_)) / item_size(dtype);
+}
+
+DType Memory::own_dtype(std::uint32_t storage) const {
+  return storage < dtypes_.size() ? dtypes_[storage] : DType::kUInt8;
+}
 
 void Memory::bind(std::uint32_t id, const c10::Storage& storage) {
   if (id >= storages_.size()) storages_.resize(std::max<std::size_t>(id + 1, storages_.size() * 2));
@@ -20,28 +80,55 @@ void Memory::release(std::uint32_t id) {
   if (id < storages_.size()) storages_[id] = c10::Storage();
 }
 
+void Memory::allocate(std::uint32_t id) {
+  const std::uint64_t bytes = dictionary_.storage(id).bytes * ratio(own_dtype(id));
+  bind(id, at::zeros({static_cast<std::int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte))
+               .storage());
+}
+
 void Memory::fill(std::uint32_t id, std::span<const std::byte> bytes) {
-  if (!has(id)) {
-    const auto size = static_cast<std::int64_t>(dictionary_.storage(id).bytes);
-    bind(id, at::empty({size}, at::TensorOptions().dtype(at::kByte)).zero_().storage());
-  }
-  const std::size_t room = storages_[id].nbytes();
-  if (!bytes.empty()) {
-    std::memcpy(storages_[id].mutable_data(), bytes.data(), std::min(bytes.size(), room));
-  }
+  if (!has(id)) allocate(id);
+  const DType own = own_dtype(id);
+  at::Tensor kept = from_bytes(bytes, promote_ ? own : DType::kUInt8);
+  if (promote_) kept = kept.to(scalar_type(promoted(own, promote_)));
+  const std::size_t size = std::min(kept.nbytes(), storages_[id].nbytes());
+  if (size > 0) std::memcpy(storages_[id].mutable_data(), kept.const_data_ptr(), size);
+}
+
+bool Memory::reinterprets(std::uint32_t id) const {
+  const Tensor& view = dictionary_.tensor(id);
+  return promote_ && ratio(view.dtype) != ratio(own_dtype(view.storage));
 }
 
 at::Tensor Memory::tensor(std::uint32_t id) const {
   const Tensor& view = dictionary_.tensor(id);
   const Geometry& geometry = dictionary_.geometry(view.geometry);
-  at::Tensor tensor =
-      at::empty({0}, at::TensorOptions().dtype(static_cast<c10::ScalarType>(view.dtype)));
-  tensor.set_(storages_[view.storage], view.offset, geometry.sizes, geometry.strides);
+  c10::Storage storage = storages_[view.storage];
+  if (reinterprets(id)) {
+    const DType own = own_dtype(view.storage);
+    const DType kept = promoted(own, promote_);
+    const auto count = static_cast<std::int64_t>(storage.nbytes() / item_size(kept));
+    const at::Tensor bits = view_of_storage(storage, kept, 0, {{count}, {1}}).to(scalar_type(own));
+    const auto seen = static_cast<std::int64_t>(bits.nbytes() / item_size(view.dtype));
+    storage = view_of_storage(bits.storage(), view.dtype, 0, {{seen}, {1}})
+                  .to(scalar_type(dtype(id)))
+                  .storage();
+  }
+  at::Tensor tensor = view_of_storage(storage, dtype(id), view.offset, geometry);
   c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   if ((view.flags & kTensorWrappedNumber) != 0) impl->set_wrapped_number(true);
   if ((view.flags & kTensorConjugate) != 0) impl->_set_conj(true);
   if ((view.flags & kTensorNegative) != 0) impl->_set_neg(true);
   return tensor;
+}
+
+Status put_elements(std::span<const std::byte> bytes, DType dtype, const at::Tensor& target) {
+  const at::Tensor dense = from_bytes(bytes, dtype);
+  if (dense.numel() != target.numel() || dense.nbytes() != bytes.size()) {
+    return {Code::kCorrupt, "a stored value has another size than its tensor"};
+  }
+  target.copy_(dense.view(target.sizes()));
+  return {};
 }
 
 }  // namespace goldentrace

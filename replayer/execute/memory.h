@@ -1,10 +1,15 @@
 // The storages of a program while it is executed again, and the tensors that look into them.
+//
+// With `promote`, float tensors are kept in a wider dtype: float16 and bfloat16 in float32 (or all
+// of them and float32 in float64, complex alike). Sizes, strides and offsets, counted in elements,
+// stay those recorded, and so does who shares memory with whom. float8, integers and booleans stay.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,9 +17,16 @@
 
 namespace goldentrace {
 
+// What `dtype` becomes when programs run in `to` (kFloat32 or kFloat64); itself when it stays.
+DType promoted(DType dtype, std::optional<DType> to);
+
 class Memory {
  public:
-  explicit Memory(const Dictionary& dictionary) : dictionary_(dictionary) {}
+  explicit Memory(const Dictionary& dictionary, std::optional<DType> promote = {})
+      : dictionary_(dictionary), promote_(promote) {}
+
+  // Of each storage, what its elements are; to be called for every chunk before its calls.
+  void learn(const ProgramChunk& chunk);
 
   [[nodiscard]] bool has(std::uint32_t storage) const {
     return storage < storages_.size() && static_cast<bool>(storages_[storage]);
@@ -23,14 +35,34 @@ class Memory {
   void bind(std::uint32_t id, const c10::Storage& storage);
   [[nodiscard]] bool is(std::uint32_t id, const c10::Storage& storage) const;
   void release(std::uint32_t id);
-  // Puts `bytes` at the start of storage `id`, making it (aligned) when it does not exist.
+  // Memory of zeros for storage `id`, aligned.
+  void allocate(std::uint32_t id);
+  // Puts recorded bytes at the start of storage `id`, making it when it does not exist.
   void fill(std::uint32_t id, std::span<const std::byte> bytes);
+
   // The recorded view of storage that has(); throws c10::Error when it does not fit in there.
+  // A view by a dtype that is kept in another ratio of bytes than its storage's own (int16 of
+  // bfloat16) is a copy: the recorded dtype's bits, looked at anew.
   [[nodiscard]] at::Tensor tensor(std::uint32_t id) const;
+  [[nodiscard]] bool reinterprets(std::uint32_t id) const;
+  // The dtype that tensor(id) has.
+  [[nodiscard]] DType dtype(std::uint32_t id) const {
+    return promoted(dictionary_.tensor(id).dtype, promote_);
+  }
+  [[nodiscard]] std::optional<DType> promote() const { return promote_; }
 
  private:
+  [[nodiscard]] std::size_t ratio(DType dtype) const;
+  [[nodiscard]] DType own_dtype(std::uint32_t storage) const;
+
   const Dictionary& dictionary_;
+  const std::optional<DType> promote_;
   std::vector<c10::Storage> storages_;
+  std::vector<DType> dtypes_;  // by storage: of the first tensor that looks into it
 };
+
+// A dense copy's bytes put into `target` in order of its elements; they are of dtype `dtype`.
+// kCorrupt when they are too many or too few.
+Status put_elements(std::span<const std::byte> bytes, DType dtype, const at::Tensor& target);
 
 }  // namespace goldentrace

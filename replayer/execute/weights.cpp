@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/stack.h>
+#include <c10/util/accumulate.h>
 
 #include "src/digest/digest.h"
 
@@ -44,18 +45,17 @@ Result<at::Tensor> follow_recipe(const TraceReader& trace, const Parameter& para
       return Status(source.status().code(),
                     source.status().message() + ", which parameter '" + parameter.name + "' needs");
     }
-    sources.push_back(*source);
+    sources.push_back(parameter.recipe == Recipe::kSame ? *source : source->to(dtype));
   }
-  switch (parameter.recipe) {
-    case Recipe::kCast:
-      return sources[0].to(dtype);
-    case Recipe::kStack:
-      return at::stack(sources);
-    case Recipe::kConcat:
-      return at::cat(sources);
-    default:
-      return sources[0];
+  if (parameter.recipe == Recipe::kStack) return at::stack(sources);
+  if (parameter.recipe == Recipe::kConcat) {
+    for (at::Tensor& source : sources) source = source.flatten();
+    const at::Tensor joined = at::cat(sources);
+    const std::vector<std::int64_t>& sizes = dictionary.geometry(view.geometry).sizes;
+    // A tensor that does not fit is told by its shape.
+    return joined.numel() == c10::multiply_integers(sizes) ? joined.view(sizes) : joined;
   }
+  return sources[0];
 }
 
 // Elements that lie in the same place, as in an expanded buffer, are copied once.
@@ -70,29 +70,26 @@ void copy_elements(at::Tensor from, at::Tensor to) {
 
 }  // namespace
 
-Status load_parameters(const TraceReader& trace, const std::vector<Parameter>& parameters,
-                       const Checkpoint& checkpoint, const Dictionary& dictionary, Memory& memory,
-                       std::vector<std::string>& wrong) {
-  for (const Parameter& parameter : parameters) {
-    if (parameter.tensor >= dictionary.tensors()) {
-      return {Code::kCorrupt, "parameter '" + parameter.name + "' is an undefined tensor"};
-    }
-    if (parameter.recipe == Recipe::kTied) continue;  // the owner of the memory is in the list too
-    const auto made = follow_recipe(trace, parameter, checkpoint, dictionary);
-    if (!made.ok()) return made.status();
-    memory.fill(dictionary.tensor(parameter.tensor).storage, {});
-    const at::Tensor place = memory.tensor(parameter.tensor);
-    if (place.sizes() != made->sizes() || place.scalar_type() != made->scalar_type()) {
-      wrong.push_back(parameter.name);
-      continue;
-    }
-    copy_elements(*made, place);
-    const at::Tensor dense = made->contiguous();
-    const Hash128 hash =
-        hash_bytes({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()});
-    if (hash != parameter.hash) wrong.push_back(parameter.name);
+Result<bool> load_parameter(const TraceReader& trace, const Parameter& parameter,
+                            const Checkpoint& checkpoint, const Dictionary& dictionary,
+                            Memory& memory) {
+  if (parameter.tensor >= dictionary.tensors()) {
+    return Status(Code::kCorrupt, "parameter '" + parameter.name + "' is an undefined tensor");
   }
-  return {};
+  // Tied: the owner of the memory is in the list too. Computed: recorded calls have made it.
+  if (parameter.recipe == Recipe::kTied || parameter.recipe == Recipe::kComputed) return true;
+  const auto made = follow_recipe(trace, parameter, checkpoint, dictionary);
+  if (!made.ok()) return made.status();
+  const Tensor& view = dictionary.tensor(parameter.tensor);
+  memory.fill(view.storage, {});
+  const at::Tensor place = memory.tensor(parameter.tensor);
+  if (place.sizes() != made->sizes() || static_cast<DType>(made->scalar_type()) != view.dtype) {
+    return false;
+  }
+  copy_elements(*made, place);
+  const at::Tensor dense = made->contiguous();
+  return hash_bytes({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}) ==
+         parameter.hash;
 }
 
 }  // namespace goldentrace

@@ -2,9 +2,6 @@
 // hash.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "replayer/execute/memory.h"
 #include "src/base/status.h"
 #include "src/event/run.h"
@@ -13,10 +10,10 @@
 
 namespace goldentrace {
 
-// Fills `memory` with every parameter. Names whose bytes are not those recorded go to `wrong`. Not
-// ok when a source is missing from the checkpoint, or a stored value from the trace.
-Status load_parameters(const TraceReader& trace, const std::vector<Parameter>& parameters,
-                       const Checkpoint& checkpoint, const Dictionary& dictionary, Memory& memory,
-                       std::vector<std::string>& wrong);
+// Puts a parameter into `memory`; false when its bytes are not those recorded. Not ok when a source
+// is missing from the checkpoint, or a stored value from the trace.
+Result<bool> load_parameter(const TraceReader& trace, const Parameter& parameter,
+                            const Checkpoint& checkpoint, const Dictionary& dictionary,
+                            Memory& memory);
 
 }  // namespace goldentrace

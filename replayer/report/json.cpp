@@ -159,6 +159,20 @@ std::string json_report(const ReplayReport& report) {
                {"longest_position", report.longest_position}});
 }
 
+namespace {
+
+constexpr const char* kVerifyModes[] = {"exact", "elsewhere", "promoted"};
+
+const char* verify_verdict(const VerifyReport& report) {
+  const int exit = verify_exit_status(report);
+  if (report.reproduced()) return "reproduced";
+  if (report.mode == VerifyMode::kPromoted && exit == 0) return "runs_promoted";
+  if (exit == 0) return "in_band";
+  return exit == 2 ? "too_much_lost" : "not_reproduced";
+}
+
+}  // namespace
+
 std::string json_report(const VerifyReport& report) {
   json findings = json::array();
   for (const VerifyFinding& finding : report.findings) {
@@ -168,9 +182,15 @@ std::string json_report(const VerifyReport& report) {
                         {"op", finding.op},
                         {"what", finding.what}});
   }
+  json lost = json::object();
+  for (const auto& [op, calls] : report.lost) {
+    lost[op] = {{"calls", calls.calls}, {"why", calls.why}};
+  }
   return dump({{"report", "verify"},
                {"version", kVersion},
-               {"verdict", report.reproduced() ? "reproduced" : "not_reproduced"},
+               {"verdict", verify_verdict(report)},
+               {"mode", kVerifyModes[static_cast<std::size_t>(report.mode)]},
+               {"promote", report.promote ? json(dtype_name(*report.promote)) : json(nullptr)},
                {"exit", verify_exit_status(report)},
                {"trace", report.trace},
                {"calls", report.calls},
@@ -184,6 +204,19 @@ std::string json_report(const VerifyReport& report) {
                {"scalars", report.scalars},
                {"scalars_equal", report.scalars_equal},
                {"undefined", report.undefined},
+               {"in_recorded_dtype", report.in_recorded_dtype},
+               {"decisions", report.decisions},
+               {"decisions_equal", report.decisions_equal},
+               {"other_shapes", report.other_shapes},
+               {"in_band", report.in_band},
+               {"drifted", report.drifted},
+               {"out_of_band", report.out_of_band},
+               {"too_small", report.too_small},
+               {"not_judged", report.not_judged},
+               {"band", report.band},
+               {"worst", finite(report.worst)},
+               {"worst_where", report.worst_where},
+               {"lost", lost},
                {"random", report.random},
                {"parameters", report.parameters},
                {"wrong_parameters", report.wrong_parameters},

@@ -12,7 +12,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr const char* kRecipeNames[] = {"value", "same", "cast", "tied", "stack", "concat"};
+constexpr const char* kRecipeNames[] = {"value", "same",   "cast",    "tied",
+                                        "stack", "concat", "computed"};
 constexpr std::size_t kHashDigits = 8;  // of a hash, in text
 
 std::string dump(const json& object) {

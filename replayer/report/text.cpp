@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "replayer/report/format.h"
+#include "src/base/dtype.h"
 
 namespace goldentrace {
 namespace {
@@ -13,7 +14,8 @@ namespace {
 constexpr std::size_t kMaxDetails = 5;
 constexpr std::size_t kMinPath = 24;  // columns
 constexpr std::size_t kMaxEnvironment = 5;
-constexpr std::size_t kMaxFindings = 8;
+constexpr std::size_t kMaxFindings = 4;
+constexpr std::size_t kMaxLost = 3;
 
 class Lines {
  public:
@@ -315,16 +317,65 @@ std::string text_report(const ReplayReport& report) {
   return lines.take();
 }
 
+namespace {
+
+std::string verify_headline(const VerifyReport& report) {
+  const int exit = verify_exit_status(report);
+  if (!report.wrong_parameters.empty()) {
+    return "DIVERGE  weights: these are not the parameters that were recorded";
+  }
+  if (report.mode == VerifyMode::kPromoted) {
+    const std::string dtype(dtype_name(*report.promote));
+    return exit == 0 ? "RUNS  promoted to " + dtype + ": every call ran, every shape as recorded"
+                     : "DIVERGE  promoted to " + dtype + ", the program does not run as recorded";
+  }
+  if (report.reproduced()) return "VERIFIED  every output hash reproduced";
+  if (report.mode == VerifyMode::kExact) {
+    return "DIVERGE  the program does not reproduce what was recorded";
+  }
+  if (exit == 0) return "VERIFIED  in band, in another environment than recorded";
+  return exit == 1 ? "DIVERGE  out of band, in another environment than recorded"
+                   : "UNDECIDED  too much was lost in this environment";
+}
+
+// What was judged because bits may move.
+void add_moved(Lines& lines, const VerifyReport& report) {
+  if (report.mode == VerifyMode::kExact) return;
+  lines.row("decisions", grouped(report.decisions_equal) + " of " + grouped(report.decisions) +
+                             " the same here; all taken from the trace");
+  lines.row("moved", grouped(report.in_band) + " in band (" + percent(report.band) + "), " +
+                         grouped(report.drifted) + " drifted, " + grouped(report.too_small) +
+                         " too small, " + grouped(report.not_judged) + " not judged, " +
+                         grouped(report.out_of_band) + " out of band");
+  if (report.other_shapes > 0) {
+    lines.row("shapes", grouped(report.other_shapes) + " outputs have another one here");
+  }
+  if (report.worst > 0) {
+    lines.row("worst", percent(report.worst) + " away    " + report.worst_where);
+  }
+  if (report.mode == VerifyMode::kPromoted) {
+    lines.row("kernels", grouped(report.in_recorded_dtype) +
+                             " calls have none for promoted arguments; ran in the recorded dtype");
+  }
+}
+
+void add_lost(Lines& lines, const VerifyReport& report) {
+  std::size_t shown = 0;
+  for (const auto& [op, lost] : report.lost) {
+    if (shown++ == kMaxLost) break;
+    lines.row("lost", op + "  " + grouped(lost.calls) + " calls: " + lost.why);
+  }
+  if (shown > kMaxLost) {
+    lines.row("lost", "and " + grouped(report.lost.size() - kMaxLost) + " more operators");
+  }
+}
+
+}  // namespace
+
 std::string text_report(const VerifyReport& report) {
   Lines lines;
-  const bool whole = report.reproduced();
-  const bool elsewhere = !report.environment.empty();
-  const char* headline = whole ? "VERIFIED  every output hash reproduced"
-                         : !report.wrong_parameters.empty()
-                             ? "DIVERGE  weights: these are not the parameters that were recorded"
-                         : elsewhere ? "UNDECIDED  not reproduced, in another environment"
-                                     : "DIVERGE  the program does not reproduce what was recorded";
-  lines.add(at_both_ends(headline, "exit " + std::to_string(verify_exit_status(report))));
+  lines.add(
+      at_both_ends(verify_headline(report), "exit " + std::to_string(verify_exit_status(report))));
   lines.row("trace", report.trace + "   " + grouped(report.calls) + " calls");
   if (!report.wrong_parameters.empty()) {
     Rung weights{RungStatus::kDiff,
@@ -346,6 +397,8 @@ std::string text_report(const VerifyReport& report) {
                          " holes), " + grouped(report.random) +
                          " random outputs taken from the trace; " + grouped(report.undefined) +
                          " undefined");
+  add_moved(lines, report);
+  add_lost(lines, report);
   const std::size_t differences = std::min(report.environment.size(), kMaxEnvironment);
   for (std::size_t i = 0; i < differences; ++i) lines.row("elsewhere", report.environment[i]);
   if (differences < report.environment.size()) {

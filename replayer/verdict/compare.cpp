@@ -20,10 +20,6 @@ constexpr std::size_t kMaxListed = 20;
 constexpr double kSameNumber = 1e-6;
 constexpr std::uint32_t kNoStep = 0xffffffff;
 
-DType run_dtype(const Header& header) {
-  return dtype_from_name(header.dtype).value_or(DType::kBFloat16);
-}
-
 bool is_data(double number) { return std::bit_cast<std::int64_t>(number) == kFromDataBits; }
 
 // Calls whose output is a sum of their inputs, so that a small enough input has no effect.
@@ -309,8 +305,6 @@ class OpsComparison {
 };
 
 }  // namespace
-
-double run_band(const Header& header) { return default_band(run_dtype(header)); }
 
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
                               std::uint32_t last_step) {

@@ -9,9 +9,6 @@
 
 namespace goldentrace {
 
-// The default band of the dtype that a run was made in; bfloat16's when the header does not say.
-double run_band(const Header& header);
-
 // Compares steps up to and including `last_step`; both traces' later steps have other inputs.
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
                               std::uint32_t last_step);

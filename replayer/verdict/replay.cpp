@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "replayer/band/band.h"
 #include "replayer/report/format.h"
 #include "replayer/verdict/compare.h"
 #include "replayer/verdict/ladder.h"

@@ -38,8 +38,9 @@ enum class Recipe : std::uint8_t {
   kSame = 1,    // equal to sources[0]
   kCast = 2,    // sources[0] converted to the parameter's dtype
   kTied = 3,    // the same memory as the parameter named sources[0]
-  kStack = 4,   // the sources stacked along a new first dimension
-  kConcat = 5,  // the sources joined along the first dimension
+  kStack = 4,   // the sources, converted to its dtype, stacked along a new first dimension
+  kConcat = 5,  // the sources' elements, converted to its dtype, one after the other, in its shape
+  kComputed = 6,  // recorded calls have made it by then
 };
 
 enum class ParameterKind : std::uint8_t { kParameter = 0, kBuffer = 1 };
@@ -63,6 +64,7 @@ struct Parameter {
   Recipe recipe = Recipe::kValue;
   std::vector<std::string> sources;
   Placement placement;
+  std::uint64_t call = 0;  // its bytes are in place before this call
   bool operator==(const Parameter&) const = default;
 };
 
@@ -102,9 +104,9 @@ struct Step {
   std::int64_t chosen = -1;
   std::vector<std::int64_t> top_ids;  // by falling logit, lowest id first among equals
   std::vector<float> top_logits;
-  double gap_ulp = 0;  // top-2 gap in units in the last place of the top logit's dtype
+  double gap_ulp = 0;     // top-2 gap in units in the last place of the top logit's dtype
   double logits_rms = 0;  // root mean square of the finite logits
-  double logprob = 0;  // natural log of the chosen token's probability, raw (temperature 1)
+  double logprob = 0;     // natural log of the chosen token's probability, raw (temperature 1)
   bool operator==(const Step&) const = default;
 };
 

@@ -435,11 +435,15 @@ Result<std::vector<Parameter>> decode_parameters(std::span<const std::byte> raw)
     parameter.recipe = static_cast<Recipe>(entry->recipe());
     if (parameter.kind > ParameterKind::kBuffer)
       return unknown("parameter kind", wire_number(parameter.kind));
-    if (parameter.recipe > Recipe::kConcat) return unknown("recipe", wire_number(parameter.recipe));
+    if (parameter.recipe > Recipe::kComputed)
+      return unknown("recipe", wire_number(parameter.recipe));
     parameter.sources = copy.texts(entry->sources());
-    if (parameter.recipe != Recipe::kValue && parameter.sources.empty()) {
+    const bool sourced =
+        parameter.recipe != Recipe::kValue && parameter.recipe != Recipe::kComputed;
+    if (sourced && parameter.sources.empty()) {
       return corrupt("recipe of parameter '" + parameter.name + "' names no source");
     }
+    parameter.call = entry->call();
     if (const wire::Placement* at = entry->placement(); at != nullptr) {
       if (at->kind() > wire::PlacementKind::PartialSum) {
         return unknown("placement", wire_number(at->kind()));

@@ -256,7 +256,7 @@ Bytes encode_parameters(std::span<const Parameter> parameters) {
                                     at.count);
     entries.push_back(wire::CreateParameter(
         builder, name, static_cast<wire::ParameterKind>(parameter.kind), parameter.tensor, &hash,
-        static_cast<wire::Recipe>(parameter.recipe), sources, &placement));
+        static_cast<wire::Recipe>(parameter.recipe), sources, &placement, parameter.call));
   }
   return finish(builder, wire::CreateParametersDirect(builder, &entries));
 }

@@ -57,12 +57,23 @@ def parameters():
 
 
 @pytest.fixture
-def verify(tmp_path):
+def replay_program():
+    """replay_program(*arguments): the finished process of `replay`."""
+    return run_replay
+
+
+@pytest.fixture
+def no_weights(tmp_path):
+    """A checkpoint without tensors, for programs whose parameters are in the trace."""
+    path = tmp_path / "none.safetensors"
+    path.write_bytes(b"\x02" + bytes(7) + b"{}")
+    return path
+
+
+@pytest.fixture
+def verify(no_weights):
     """verify(trace, weights): executes the trace again, which must reproduce every output."""
     def answer(path, weights=None):
-        if weights is None:  # a program without a checkpoint: any will do
-            weights = tmp_path / "none.safetensors"
-            weights.write_bytes(b"\x02" + bytes(7) + b"{}")
-        done = run_replay("verify", path, "--weights", weights)
+        done = run_replay("verify", path, "--weights", weights or no_weights)
         assert done.returncode == 0, done.stdout + done.stderr
     return answer

@@ -1,4 +1,5 @@
 // Every kind of argument comes back from the trace as it was given, and can be executed again.
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/ops/add.h>
@@ -6,6 +7,8 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/clone.h>
+#include <ATen/ops/complex.h>
+#include <ATen/ops/conj.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/equal.h>
@@ -13,9 +16,11 @@
 #include <ATen/ops/imag.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
 #include <ATen/ops/split.h>
 #include <ATen/ops/sum.h>
 #include <ATen/ops/upsample_nearest2d.h>
@@ -252,6 +257,39 @@ TEST_F(ArgumentsTest, MemoryThatWasGivenBackCostsItsCallsOnly) {
   EXPECT_THAT(recorded.ops(), ElementsAre("aten::add.Scalar", "aten::neg"));
   EXPECT_EQ(recorded.counter("calls_skipped_no_storage"), 1u);
   expect_reproduced();
+}
+
+TEST_F(ArgumentsTest, NegatedViewsComeBack) {
+  // The imaginary part of a conjugate is a view with the negation bit.
+  const at::Tensor x = at::complex(at::linspace(0, 1, 6), at::linspace(1, 2, 6));
+  const Recorded recorded = record([&] { at::mul(at::imag(at::conj(x)), 2); });
+  const Node& argument = recorded.calls.back().arguments.at(0);
+  const Tensor& view = recorded.dictionary().tensor(static_cast<std::uint32_t>(argument.value));
+  EXPECT_EQ(view.flags, kTensorNegative);
+  expect_reproduced();
+}
+
+TEST_F(ArgumentsTest, ThePrecisionOfFloatProductsIsPartOfTheAmbientState) {
+  const at::Tensor x = at::linspace(-1, 1, 4096).reshape({64, 64});
+  const Recorded recorded = record([&] {
+    at::matmul(x, x);
+    at::globalContext().setFloat32MatmulPrecision("medium");  // through bfloat16 where the CPU can
+    at::matmul(x, x);
+    at::globalContext().setFloat32MatmulPrecision("highest");
+  });
+  EXPECT_NE(recorded.calls.at(0).call.ambient, recorded.calls.at(1).call.ambient);
+  EXPECT_EQ(recorded.dictionary().ambient(recorded.calls[1].call.ambient).matmul_precision,
+            "medium");
+  expect_reproduced();
+}
+
+TEST_F(ArgumentsTest, AGeneratorsNumbersAreTakenFromTheTrace) {
+  record([] {
+    at::Generator generator = at::detail::createCPUGenerator(7);
+    at::mul(at::rand({16}, generator), 2);
+    at::mul(at::rand({16}, generator), 2);
+  });
+  EXPECT_EQ(expect_reproduced().random, 2u);
 }
 
 TEST_F(ArgumentsTest, AmbientStateComesBackAndIsPutBackAfterVerification) {

@@ -3,9 +3,11 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/repeat_interleave.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/InferenceMode.h>
@@ -23,6 +25,8 @@ using testing::Recorded;
 using ::testing::SizeIs;
 
 using ExternalTest = testing::RecordingTest;
+
+const std::string kNoTensors("\x02\0\0\0\0\0\0\0{}", 10);
 
 void write_behind_its_back(const at::Tensor& tensor, float value) {
   static_cast<float*>(tensor.mutable_data_ptr())[0] = value;
@@ -106,7 +110,7 @@ TEST_F(ExternalTest, AWriteBehindTheRecordersBackIsAHole) {
     at::mul(x, 4);
   });
   EXPECT_EQ(recorded.counter("holes"), 1u);
-  EXPECT_THAT(recorded.trace->summary().counters[5].first, HasSubstr("before call 2"));
+  EXPECT_THAT(recorded.trace->summary().counters[6].first, HasSubstr("before call 2"));
   ASSERT_THAT(recorded.externals, SizeIs(1));
   EXPECT_EQ(recorded.externals[0].kind, ExternalKind::kHole);
   EXPECT_EQ(recorded.externals[0].call, 2u);
@@ -155,6 +159,31 @@ TEST_F(ExternalTest, EqualInputsAreStoredOnce) {
   ASSERT_THAT(recorded.externals, SizeIs(2));
   EXPECT_EQ(recorded.externals[0].hash, recorded.externals[1].hash);
   EXPECT_LT(recorded.trace->file_size(), 2 * x.nbytes());
+  expect_reproduced();
+}
+
+TEST_F(ExternalTest, ASizeComputedFromOtherBytesIsRefused) {
+  record([] {
+    const at::Tensor counts = at::full({1024}, 1 << 20, at::TensorOptions().dtype(at::kLong));
+    for (int i = 0; i < 1024; ++i) counts.mutable_data_ptr<std::int64_t>()[i] = 1;
+    at::repeat_interleave(counts);  // 1,024 elements now, 2^30 when the write is not repeated
+  });
+  const auto report =
+      verify({.trace = trace_path(), .weights = folder().write("none.safetensors", kNoTensors)});
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->not_executable, 1u);
+  ASSERT_THAT(report->findings, SizeIs(1));
+  EXPECT_THAT(report->findings[0].what, HasSubstr("far more than when recorded"));
+}
+
+TEST_F(ExternalTest, EveryReadIsCheckedWhereThatIsAskedFor) {
+  const auto body = [] {
+    const at::Tensor x = at::ones({4096});  // over 4 KiB
+    write_behind_its_back(x, 7);
+    at::mul(x, 2);
+  };
+  EXPECT_EQ(record(body).counter("holes"), 0u);
+  EXPECT_EQ(record(body, {.check_reads = true}).counter("holes"), 1u);
   expect_reproduced();
 }
 

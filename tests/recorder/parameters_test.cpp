@@ -1,5 +1,6 @@
 // The parameter dictionary: recipes from a checkpoint, values where there is none, tied memory.
 #include <ATen/ops/add.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mul.h>
@@ -60,6 +61,37 @@ TEST_F(ParametersTest, AParameterThatIsATransposedViewComesBackAsThatView) {
         recorder.add_parameter("w", ParameterKind::kParameter, turned, Recipe::kSame, {"w"}).ok());
     at::linear(x, turned.t());
   });
+  expect_reproduced(weights);
+}
+
+TEST_F(ParametersTest, AParameterThatRecordedCallsMadeIsNotStoredAgain) {
+  const Recorded recorded = record([&](Recorder& recorder) {
+    const at::Tensor made = at::mul(at::ones({40, 50}), 0.5);
+    made.add_(1);
+    const auto hash =
+        recorder.add_parameter("w", ParameterKind::kParameter, made, Recipe::kValue, {});
+    EXPECT_TRUE(hash.ok());
+    at::linear(x, made);
+  });
+  const auto parameters = recorded.trace->parameters();
+  ASSERT_TRUE(parameters.ok());
+  EXPECT_EQ((*parameters)[0].recipe, Recipe::kComputed);
+  EXPECT_EQ((*parameters)[0].call, 3u);
+  EXPECT_EQ(recorded.counter("parameters_by_value"), 0u);
+  expect_reproduced();
+}
+
+TEST_F(ParametersTest, AFileReadIntoEmptyMemoryInTheMiddleIsPutThereThen) {
+  const std::string weights = write_weights("w", weight);
+  const Recorded recorded = record([&](Recorder& recorder) {
+    const at::Tensor loaded = at::empty({40, 50});
+    std::memcpy(loaded.mutable_data_ptr(), weight.const_data_ptr(), weight.nbytes());
+    EXPECT_TRUE(
+        recorder.add_parameter("w", ParameterKind::kParameter, loaded, Recipe::kSame, {"w"}).ok());
+    at::linear(x, loaded);
+  });
+  EXPECT_EQ(recorded.counter("external_bytes"), x.nbytes());
+  EXPECT_LT(recorded.trace->file_size(), weight.nbytes());
   expect_reproduced(weights);
 }
 

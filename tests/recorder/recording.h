@@ -154,6 +154,18 @@ class RecordingTest : public ::testing::Test {
     return *report;
   }
 
+  // Executes the trace again in a wider dtype; every call must run and give its recorded shape.
+  VerifyReport expect_promotable(DType to = DType::kFloat32) {
+    const auto report = verify({.trace = trace_path(), .weights = no_weights(), .promote = to});
+    if (!report.ok()) {
+      ADD_FAILURE() << report.status().message();
+      return {};
+    }
+    EXPECT_EQ(verify_exit_status(*report), 0);
+    report_findings(*report);
+    return *report;
+  }
+
   [[nodiscard]] std::string trace_path() const { return folder_.file("trace.fb"); }
   [[nodiscard]] const TempFolder& folder() const { return folder_; }
 

@@ -68,6 +68,18 @@ TEST_F(ValuesTest, RandomCallsKeepTheirOutputAndVerificationTakesIt) {
   EXPECT_EQ(expect_reproduced().random, 6u);
 }
 
+TEST_F(ValuesTest, DropoutDrawsOnlyInTraining) {
+  const at::Tensor x = at::linspace(-1, 1, 64);
+  const Recorded recorded = record([&] {
+    at::dropout(x, 0.5, /*train=*/false);
+    at::dropout(x, 0, /*train=*/true);
+    at::dropout(x, 0.5, /*train=*/true);
+  });
+  EXPECT_EQ(recorded.counter("calls_random"), 1u);
+  EXPECT_EQ(recorded.calls.at(2).call.flags & kCallRandom, kCallRandom);
+  EXPECT_EQ(expect_reproduced().random, 1u);
+}
+
 TEST_F(ValuesTest, AttentionDrawsOnlyWhereItHasDropout) {
   const at::Tensor q = at::linspace(-1, 1, 64).reshape({1, 2, 8, 4});
   const Recorded recorded = record([&] {

@@ -244,7 +244,8 @@ std::vector<Parameter> sample_parameters() {
            {PlacementKind::kShard, 1, 2, 8}},
           {"qkv", ParameterKind::kParameter, 5, {3, 5}, Recipe::kConcat, {"q", "k", "v"}, {}},
           {"up", ParameterKind::kParameter, 5, {3, 6}, Recipe::kCast, {"up"}, {}},
-          {"rotary.inv_freq", ParameterKind::kBuffer, 1, {7, 8}, Recipe::kValue, {}, {}}};
+          {"rotary.inv_freq", ParameterKind::kBuffer, 1, {7, 8}, Recipe::kValue, {}, {}},
+          {"late", ParameterKind::kParameter, 5, {3, 7}, Recipe::kComputed, {}, {}, 1u << 20}};
 }
 
 Text sample_text() {

@@ -21,6 +21,7 @@ import transformers  # noqa: E402
 from goldentrace import native  # noqa: E402
 from goldentrace import recording as gt  # noqa: E402
 from goldentrace.checkpoint import Checkpoint  # noqa: E402
+from goldentrace.parameters import KnownParameters  # noqa: E402
 
 # What transformers has to say here (progress bars, that no fast kernel is installed) is no news: the
 # reference path is what is wanted.
@@ -36,7 +37,7 @@ class InputError(ValueError):
     """What the user gave can't be run; the message says why in one line."""
 
 
-def load(folder, dtype="bfloat16", attn="eager", device="cpu"):
+def load(folder, dtype="bfloat16", attn="eager", device="cpu", experts="eager"):
     """The model of `folder` by its own architecture class, in evaluation mode."""
     folder = pathlib.Path(folder)
     if not folder.is_dir():
@@ -51,8 +52,10 @@ def load(folder, dtype="bfloat16", attn="eager", device="cpu"):
                        transformers.AutoModelForCausalLM)
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("--device cuda: this machine has no CUDA device")
+    if experts != "eager" and not model_class._can_set_experts_implementation():
+        raise InputError(f"--experts {experts}: {model_class.__name__} has no experts to choose for")
     model = model_class.from_pretrained(folder, dtype=getattr(torch, dtype),
-                                        attn_implementation=attn, experts_implementation="eager")
+                                        attn_implementation=attn, experts_implementation=experts)
     model = model.to(device).eval()
     # Some kernels choose by alignment, and a checkpoint promises only 8 bytes: what is executed
     # again later, from memory of its own, must be what ran here.
@@ -71,16 +74,21 @@ def tokenizer_of(folder):
         return None
 
 
-def prompt_ids(options, tokenizer):
-    """Token ids from --token-ids or --prompt."""
-    if options["token_ids"] is not None:
-        return options["token_ids"]
-    if tokenizer is None:
-        raise InputError(f"{options['model']}: has no tokenizer; give --token-ids")
-    ids = tokenizer(options["prompt"], add_special_tokens=True)["input_ids"]
-    if not ids:
-        raise InputError("--prompt: encodes to no token")
-    return ids
+def inputs_of(run, tokenizer):
+    """(prompt ids, ids to force or None) of a run: its ids, else its text by the tokenizer."""
+    def encode(what, special):
+        if tokenizer is None:
+            raise InputError(f"{run['origin']}: the model has no tokenizer; give ids")
+        ids = tokenizer(run[what], add_special_tokens=special)["input_ids"]
+        if not ids:
+            raise InputError(f"{run['origin']}: {what} encodes to no token")
+        return ids
+
+    prompt = encode("prompt", True) if run["prompt_ids"] is None else run["prompt_ids"]
+    forced = run["output_ids"]
+    if forced is None and run["output_text"] is not None:
+        forced = encode("output_text", False)  # a continuation begins with no special token
+    return prompt, forced
 
 
 def pieces_of(tokenizer, ids):
@@ -108,7 +116,7 @@ def header_of(model, dtype, attn, device, command):
         "command": command,
         "environment": {
             "attention": attn,
-            "experts": "eager",
+            "experts": getattr(model.config, "_experts_implementation", None) or "eager",
             "hub_kernels": "off",
             "python": platform.python_version(),
             "platform": platform.platform(),
@@ -137,10 +145,14 @@ def _step_record(step, logits, chosen, first_position, rows):
     }
 
 
-def generate(recording, model, ids, max_new_tokens, stop_ids=()):
+def generate(recording, model, ids, max_new_tokens, stop_ids=(), forced=None):
     """Greedy decoding by plain argmax with cache, one recorded step a forward pass.
 
-    Returns (generated ids, step records, list of last-position logits)."""
+    With `forced` ids those go on as input, whatever the model chose: a step's record keeps its own
+    choice, and no stop id ends the run before the ids do.
+    Returns (ids that went on, step records, list of last-position logits)."""
+    if forced is not None:
+        max_new_tokens, stop_ids = min(max_new_tokens, len(forced)), ()
     takes = inspect.signature(model.forward).parameters
     cache_name = "cache" if "cache" in takes else "past_key_values"
     tokens = torch.tensor([ids], device=model.device)
@@ -159,6 +171,8 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=()):
                     chosen, next_tokens = lowest, torch.full_like(next_tokens, lowest)
                 steps.append(_step_record(step, logits[0], chosen, position, tokens.shape[1]))
                 rows.append(logits[0].clone())
+                if forced is not None and forced[step] != chosen:
+                    chosen, next_tokens = forced[step], torch.full_like(next_tokens, forced[step])
             made.append(chosen)
             if chosen in stop_ids:
                 break
@@ -168,16 +182,25 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=()):
 
 
 def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dtype="bfloat16",
-                 attn="eager", device="cpu", max_new_tokens=16, ignore_eos=False, rules=(),
-                 fail_at_call=0, command=None):
-    """Records one greedy run of a loaded model. Returns (generated ids, last-position logits)."""
-    checkpoint = Checkpoint(folder) if folder else None
+                 attn="eager", device="cpu", max_new_tokens=None, ignore_eos=False, rules=(),
+                 fail_at_call=0, command=None, forced=None, parameters=None):
+    """Records one greedy run of a loaded model. Returns (ids that went on, last-position logits).
+
+    `forced` ids are fed in place of the model's choices. `max_new_tokens` is as many as are forced,
+    else 16. `folder` is the checkpoint that parameters are recipes from; of a model recorded many
+    times give its KnownParameters as `parameters` instead."""
+    if parameters is None:
+        parameters = KnownParameters(Checkpoint(folder) if folder else None)
+    if max_new_tokens is None:
+        max_new_tokens = 16 if forced is None else len(forced)
     stops = [] if ignore_eos else stop_ids_of(model)
-    with gt.record(path, model, checkpoint=checkpoint, rules=rules, fail_at_call=fail_at_call,
+    with gt.record(path, model, parameters=parameters, rules=rules, fail_at_call=fail_at_call,
                    header=header_of(model, dtype, attn, device, command or sys.argv)) as recording:
-        made, steps, logits = generate(recording, model, ids, max_new_tokens, stops)
+        made, steps, logits = generate(recording, model, ids, max_new_tokens, stops, forced)
         settings = {"do_sample": "false", "max_new_tokens": str(max_new_tokens),
                     "ignore_eos": str(ignore_eos).lower()}
+        if forced is not None:
+            settings["forced"] = "true"
         recording.text(requests=[{
             "id": 0,
             "prompt": prompt,
@@ -192,36 +215,60 @@ def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dt
     return made, logits
 
 
-def check_ids(ids, model):
+def check_ids(ids, model, origin="--token-ids"):
     size = model.get_input_embeddings().weight.shape[0]
     wrong = next((i for i in ids if not 0 <= i < size), None)
     if wrong is not None:
-        raise InputError(f"--token-ids: {wrong} is outside the vocabulary of {size}")
+        raise InputError(f"{origin}: {wrong} is outside the vocabulary of {size}")
 
 
-def main(options):
-    model = load(options["model"], options["dtype"], options["attn"], options["device"])
-    tokenizer = tokenizer_of(options["model"])
-    ids = prompt_ids(options, tokenizer)
-    check_ids(ids, model)
+def _record_run(run, model, tokenizer, parameters, options):
+    """Records one of the runs that the command line asked for, and says so in a line."""
+    ids, forced = inputs_of(run, tokenizer)
+    check_ids([*ids, *(forced or ())], model, run["origin"])
     made, _ = record_model(
-        model, ids, options["output"], folder=options["model"], tokenizer=tokenizer,
-        prompt=options["prompt"] or "", dtype=options["dtype"], attn=options["attn"],
-        device=options["device"], max_new_tokens=options["max_new_tokens"],
+        model, ids, run["output"], parameters=parameters, tokenizer=tokenizer,
+        prompt=run["prompt"] or "", dtype=options["dtype"], attn=options["attn"],
+        device=options["device"], max_new_tokens=run["max_new_tokens"], forced=forced,
         ignore_eos=options["ignore_eos"], rules=options["rules"], command=options["command"])
     summary = json.loads(native.summary())
     counters = {name: c["value"] for name, c in summary["counters"].items() if c["value"]}
-    print(f"recorded {options['output']}: {summary['calls']} calls, {len(ids)} prompt + "
-          f"{len(made)} new tokens, {pathlib.Path(options['output']).stat().st_size} bytes"
-          + "".join(f", {name} {value}" for name, value in counters.items()))
+    print(f"recorded {run['output']}: {summary['calls']} calls, {len(ids)} prompt + "
+          f"{len(made)} {'new' if forced is None else 'forced'} tokens, "
+          f"{pathlib.Path(run['output']).stat().st_size} bytes"
+          + "".join(f", {name} {value}" for name, value in counters.items()), flush=True)
+
+
+def message_of(error):
+    """What went wrong in one line, with the error's type unless the message was meant for people."""
+    known = isinstance(error, (InputError, gt.RecordingError, FileNotFoundError))
+    text = " ".join(str(error).split())[:300]
+    return text if known else f"{type(error).__name__}: {text}"
+
+
+def main(options):
+    """Loads the model once and records every run. The exit status: one that fails stops no other."""
+    model = load(options["model"], options["dtype"], options["attn"], options["device"],
+                 options["experts"])
+    tokenizer = tokenizer_of(options["model"])
+    parameters = KnownParameters(Checkpoint(options["model"]))
+    status = 0
+    for run in options["runs"]:
+        try:
+            _record_run(run, model, tokenizer, parameters, options)
+        except Exception as error:  # noqa: BLE001  whatever running a model can throw
+            message = message_of(error)
+            if len(options["runs"]) > 1 and not message.startswith(run["origin"]):
+                message = f"{run['origin']}: {message}"
+            print(f"record: {message}", file=sys.stderr, flush=True)
+            status = 2
+    return status
 
 
 if __name__ == "__main__":
     try:
-        main(json.loads(pathlib.Path(sys.argv[1]).read_text() if sys.argv[1] != "-"
-                        else sys.stdin.read()))
-    except Exception as error:  # noqa: BLE001  whatever loading or running a model can throw
-        known = isinstance(error, (InputError, gt.RecordingError, FileNotFoundError))
-        text = " ".join(str(error).split())[:300]
-        print(f"record: {text if known else f'{type(error).__name__}: {text}'}", file=sys.stderr)
+        sys.exit(main(json.loads(pathlib.Path(sys.argv[1]).read_text() if sys.argv[1] != "-"
+                                 else sys.stdin.read())))
+    except Exception as error:  # noqa: BLE001  whatever loading a model can throw
+        print(f"record: {message_of(error)}", file=sys.stderr)
         sys.exit(2)

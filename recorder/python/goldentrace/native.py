@@ -34,6 +34,29 @@ summary = _declare("summary", result=_text)
 pause = _declare("pause", result=None)
 resume = _declare("resume", result=None)
 set_step = _declare("set_step", _u32)
-parameter = _declare("parameter", _text, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, _text)
+parameter = _declare("parameter", _text, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, _text,
+                     ctypes.POINTER(ctypes.c_uint64))
 text = _declare("text", _text)
 hash = _declare("hash", ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64))
+
+
+class RecordingError(RuntimeError):
+    """The recorder refused, or the trace is not whole."""
+
+
+def check(answer):
+    """Raises RecordingError for an answer that is no success."""
+    if answer != 0:
+        raise RecordingError(last_error().decode())
+
+
+def tensor_hash(tensor):
+    """The `hash` digest of a tensor's dense bytes, as an int of 128 bits."""
+    halves = (ctypes.c_uint64 * 2)()
+    check(hash(tensor._cdata, halves))
+    return halves[1] << 64 | halves[0]
+
+
+def hash_halves(digest):
+    """A hash as the C interface takes it; None stays None."""
+    return None if digest is None else (ctypes.c_uint64 * 2)(digest & (1 << 64) - 1, digest >> 64)

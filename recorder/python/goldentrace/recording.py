@@ -1,7 +1,6 @@
 """`with goldentrace.record(...)`: one recording, its module scopes and its parameter dictionary."""
 
 import contextlib
-import ctypes
 import functools
 import json
 import weakref
@@ -11,23 +10,8 @@ from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
 
 from goldentrace import _hooks, compilers, native  # noqa: F401  compilers: for its effect
-from goldentrace.checkpoint import Recipe
-
-
-class RecordingError(RuntimeError):
-    """The recorder refused, or the trace is not whole."""
-
-
-def _check(answer):
-    if answer != 0:
-        raise RecordingError(native.last_error().decode())
-
-
-def tensor_hash(tensor):
-    """The `hash` digest of a tensor's dense bytes, as an int of 128 bits."""
-    halves = (ctypes.c_uint64 * 2)()
-    _check(native.hash(tensor._cdata, halves))
-    return halves[1] << 64 | halves[0]
+from goldentrace.native import RecordingError, check, tensor_hash  # noqa: F401
+from goldentrace.parameters import KnownParameters
 
 
 def _path(prefix, name):
@@ -46,7 +30,7 @@ class Recording:
         facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
         facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
         options = {"rules": list(rules), "fail_at_call": fail_at_call}
-        _check(native.start(str(path).encode(), json.dumps(facts).encode(),
+        check(native.start(str(path).encode(), json.dumps(facts).encode(),
                             json.dumps(options).encode()))
         self._modules = {}  # id: weak reference
         _hooks.start(adopt)
@@ -57,7 +41,7 @@ class Recording:
 
     def step(self, number):
         """Calls from now on belong to forward pass `number`; 0 is the prefill."""
-        _check(native.set_step(number))
+        check(native.set_step(number))
 
     @contextlib.contextmanager
     def paused(self):
@@ -70,19 +54,23 @@ class Recording:
 
     def text(self, requests=(), steps=()):
         """Adds prompts, tokens and steps; dicts with the fields of src/event/run.h."""
-        _check(native.text(json.dumps({"requests": list(requests), "steps": list(steps)}).encode()))
+        check(native.text(json.dumps({"requests": list(requests), "steps": list(steps)}).encode()))
 
     def summary(self):
         """Calls and counters so far."""
         return json.loads(native.summary())
 
-    def add_model(self, model, checkpoint=None):
+    def add_model(self, model, checkpoint=None, parameters=None):
         """Names `model`'s modules for scopes and enters its parameters and buffers.
 
         With a `goldentrace.checkpoint.Checkpoint`, a parameter that it reproduces is stored as a
-        recipe; the others are stored by value."""
+        recipe; the others are stored by value. `parameters`, a
+        `goldentrace.parameters.KnownParameters`, takes the checkpoint's place where one model is
+        recorded many times."""
+        parameters = parameters or KnownParameters(checkpoint)
         self.name_modules(model)
-        self.enter_parameters(model, checkpoint)
+        self.enter_parameters(model, parameters)
+        parameters.save()
 
     def name_modules(self, model, prefix="", counts_steps=False):
         """Names `model` and its modules below `prefix`; the first name of a module stands. With
@@ -106,7 +94,7 @@ class Recording:
         if self._modules.pop(address, None) is not None:
             _hooks.forget(address)
 
-    def enter_parameters(self, model, checkpoint=None, prefix="", strict=True):
+    def enter_parameters(self, model, parameters, prefix="", strict=True):
         """Enters `model`'s parameters and buffers below `prefix`. Those without memory of their own
         (meta, wrapper subclasses) raise, or are left out where `strict` is false."""
         with self.paused():
@@ -115,17 +103,15 @@ class Recording:
                     if is_lazy(tensor):
                         continue
                     try:
-                        self._enter_parameter(_path(prefix, name), kind, tensor, checkpoint)
-                    except RecordingError:
+                        self._enter_parameter(name, prefix, kind, tensor, parameters)
+                    except Exception:
                         if strict:
                             raise
 
-    def _enter_parameter(self, name, kind, tensor, checkpoint):
-        recipe, sources = Recipe.VALUE, []
-        if checkpoint is not None:
-            recipe, sources = checkpoint.recipe(name, tensor)
-        _check(native.parameter(name.encode(), kind, tensor._cdata, recipe,
-                                json.dumps(sources).encode()))
+    def _enter_parameter(self, name, prefix, kind, tensor, parameters):
+        digest, recipe, sources = parameters.of(_path("", name), tensor)
+        check(native.parameter(_path(prefix, name).encode(), kind, tensor._cdata, recipe,
+                               json.dumps(sources).encode(), native.hash_halves(digest)))
 
     def close(self):
         """Ends the recording; RecordingError when the trace is not whole."""
@@ -133,20 +119,22 @@ class Recording:
             hook.remove()
         _hooks.stop()
         self._modules = {}
-        _check(native.stop())
+        check(native.stop())
 
 
 @contextlib.contextmanager
-def record(path, model=None, *, checkpoint=None, header=None, rules=(), fail_at_call=0):
+def record(path, model=None, *, checkpoint=None, parameters=None, header=None, rules=(),
+           fail_at_call=0):
     """Records every dispatcher call of the block into the trace file `path`.
 
-    `rules` are `--rule` texts; `header` overrides header fields. Raises RecordingError at the end
-    when the trace is not whole; an exception of the block itself passes untouched.
+    `checkpoint` and `parameters` are those of `add_model`. `rules` are `--rule` texts; `header`
+    overrides header fields. Raises RecordingError at the end when the trace is not whole; an
+    exception of the block itself passes untouched.
     `fail_at_call` forces a fault inside the recorder, for tests."""
     recording = Recording(path, header=header, rules=rules, fail_at_call=fail_at_call)
     try:
         if model is not None:
-            recording.add_model(model, checkpoint)
+            recording.add_model(model, checkpoint, parameters)
         yield recording
     except BaseException:
         with contextlib.suppress(RecordingError):

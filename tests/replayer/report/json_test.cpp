@@ -14,6 +14,9 @@ namespace {
 using nlohmann::json;
 using testing::full_report;
 using testing::kEveryVerdict;
+using testing::sample_lossy;
+using testing::sample_moved;
+using testing::sample_promoted;
 using testing::sample_verify;
 
 TEST(JsonReport, ParsesAndNamesVersionVerdictAndExitWhateverTheTraceContains) {
@@ -76,7 +79,11 @@ TEST(JsonVerify, NamesVerdictAndExitOfEveryOutcome) {
   const Case cases[] = {
       {"reproduced", sample_verify(true, false, false), "reproduced", 0},
       {"not reproduced here", sample_verify(false, false, false), "not_reproduced", 1},
-      {"not reproduced elsewhere", sample_verify(false, true, false), "not_reproduced", 2},
+      {"out of band elsewhere", sample_verify(false, true, false), "not_reproduced", 1},
+      {"in band elsewhere", sample_moved(), "in_band", 0},
+      {"too much lost", sample_lossy(), "too_much_lost", 2},
+      {"promoted", sample_promoted(0), "runs_promoted", 0},
+      {"promoted, another shape", sample_promoted(1), "not_reproduced", 1},
       {"other weights", sample_verify(true, false, true), "not_reproduced", 1},
       {"other weights elsewhere", sample_verify(true, true, true), "not_reproduced", 1},
   };

@@ -10,9 +10,9 @@
 namespace goldentrace::testing {
 
 inline constexpr Verdict kEveryVerdict[] = {
-    Verdict::kIdentical, Verdict::kInBand,   Verdict::kTie,      Verdict::kInputs,
-    Verdict::kWeights,   Verdict::kConfig,   Verdict::kSampling, Verdict::kTokens,
-    Verdict::kOps,       Verdict::kStructure, Verdict::kLogits, Verdict::kUndecided};
+    Verdict::kIdentical, Verdict::kInBand,    Verdict::kTie,      Verdict::kInputs,
+    Verdict::kWeights,   Verdict::kConfig,    Verdict::kSampling, Verdict::kTokens,
+    Verdict::kOps,       Verdict::kStructure, Verdict::kLogits,   Verdict::kUndecided};
 
 // What a trace can contain to break a report: controls, quotes, bytes that are no UTF-8, length.
 inline std::string nasty_text() {
@@ -143,8 +143,42 @@ inline VerifyReport sample_verify(bool reproduced, bool elsewhere, bool wrong_we
   report.hashes_equal = reproduced ? 90 : 80;
   report.parameters = 12;
   if (!reproduced) report.findings = {{7, "aten::mul", "model.layers.0", 0, "bytes differ"}};
-  if (elsewhere) report.environment = {"torch 2.15.0 when recorded, 2.16.0 here"};
+  if (elsewhere) {
+    report.mode = VerifyMode::kElsewhere;
+    report.environment = {"torch 2.15.0 when recorded, 2.16.0 here"};
+    if (!reproduced) report.out_of_band = 10;
+  }
   if (wrong_weights) report.wrong_parameters = {"lm_head.weight", "model.norm.weight"};
+  return report;
+}
+
+// Ten of ninety outputs moved elsewhere, all in band.
+inline VerifyReport sample_moved() {
+  VerifyReport report = sample_verify(false, true, false);
+  report.findings.clear();
+  report.out_of_band = 0;
+  report.in_band = 10;
+  report.band = 0.06;
+  report.worst = 0.024;
+  report.worst_where = "model.layers.0, aten::mul";
+  report.decisions = report.decisions_equal = 4;
+  return report;
+}
+
+// The same, but one call in ten could not run.
+inline VerifyReport sample_lossy() {
+  VerifyReport report = sample_moved();
+  report.executed = 90;
+  report.not_executable = 10;
+  report.lost["vendor::fused"] = {10, "this LibTorch has no such operator"};
+  return report;
+}
+
+inline VerifyReport sample_promoted(std::uint64_t other_shapes) {
+  VerifyReport report = sample_moved();
+  report.mode = VerifyMode::kPromoted;
+  report.promote = DType::kFloat32;
+  report.other_shapes = other_shapes;
   return report;
 }
 

@@ -98,16 +98,17 @@ TEST_F(Show, CallsInJsonAreOneObjectALine) {
 
 TEST_F(Show, ParametersNameTheirTypeAndWhereTheyComeFrom) {
   const std::vector<std::string> text = lines(ShowWhat::kParameters, false);
-  ASSERT_EQ(text.size(), 6u);
+  ASSERT_EQ(text.size(), 7u);
   EXPECT_TRUE(text[0].starts_with("model.norm.weight  ")) << text[0];
   EXPECT_THAT(text[0], HasSubstr("float32 [2, 3]"));
   EXPECT_TRUE(text[2].ends_with("  stack")) << text[2];
   const std::vector<std::string> as_json = lines(ShowWhat::kParameters, true);
-  ASSERT_EQ(as_json.size(), 6u);
+  ASSERT_EQ(as_json.size(), 7u);
   const json experts = json::parse(as_json[2]);
   EXPECT_EQ(experts["recipe"], "stack");
   EXPECT_EQ(experts["sources"], json({"e.0", "e.1"}));
   EXPECT_EQ(json::parse(as_json[5])["kind"], "buffer");
+  EXPECT_EQ(json::parse(as_json[6])["recipe"], "computed");
 }
 
 TEST_F(Show, TokensEscapeWhatIsNoText) {

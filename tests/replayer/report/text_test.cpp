@@ -18,6 +18,9 @@ using testing::full_report;
 using ::testing::HasSubstr;
 using testing::kEveryVerdict;
 using ::testing::Not;
+using testing::sample_lossy;
+using testing::sample_moved;
+using testing::sample_promoted;
 using testing::sample_verify;
 
 std::vector<std::string> lines_of(const std::string& report) {
@@ -186,9 +189,22 @@ TEST(TextVerify, SaysOnItsFirstLineWhatCameOfIt) {
       {"not reproduced in the same environment", sample_verify(false, false, false), 1,
        "DIVERGE  the program does not reproduce what was recorded",
        "first      call 7  model.layers.0, aten::mul: bytes differ"},
-      {"not reproduced elsewhere", sample_verify(false, true, false), 2,
-       "UNDECIDED  not reproduced, in another environment",
+      {"out of band elsewhere", sample_verify(false, true, false), 1,
+       "DIVERGE  out of band, in another environment than recorded",
        "elsewhere  torch 2.15.0 when recorded"},
+      {"in band elsewhere", sample_moved(), 0,
+       "VERIFIED  in band, in another environment than recorded", "moved      10 in band (6 %)"},
+      {"the worst in band has a place", sample_moved(), 0, "VERIFIED  in band",
+       "worst      2.4 % away    model.layers.0, aten::mul"},
+      {"too many calls lost elsewhere", sample_lossy(), 2,
+       "UNDECIDED  too much was lost in this environment",
+       "lost       vendor::fused  10 calls: this LibTorch has no such operator"},
+      {"promoted", sample_promoted(0), 0,
+       "RUNS  promoted to float32: every call ran, every shape as recorded",
+       "decisions  4 of 4 the same here; all taken from the trace"},
+      {"promoted, another shape", sample_promoted(1), 1,
+       "DIVERGE  promoted to float32, the program does not run as recorded",
+       "shapes     1 outputs have another one here"},
       {"reproduced elsewhere", sample_verify(true, true, false), 0,
        "VERIFIED  every output hash reproduced", "elsewhere  torch 2.15.0 when recorded"},
       {"other weights", sample_verify(false, false, true), 1, "DIVERGE  weights: these are not",
@@ -207,8 +223,12 @@ TEST(TextVerify, KeepsItsLayoutWithManyFindingsInAnOddEnvironment) {
   VerifyReport report = sample_verify(false, true, false);
   report.environment.assign(40, "key\n" + std::string(200, 'v'));
   report.findings.assign(40, {7, "op\t", "scope\n" + std::string(200, 's'), 1, "what\r\xff"});
+  report.worst = 1;
+  report.worst_where = std::string(300, 'w');
+  for (int i = 0; i < 9; ++i) report.lost["op" + std::to_string(i)] = {1, std::string(200, 'y')};
   const std::string text = text_report(report);
-  expect_layout(text, 2);
+  expect_layout(text, 1);
+  EXPECT_THAT(text, HasSubstr("  lost       and 6 more operators\n"));
   EXPECT_THAT(text, HasSubstr("  elsewhere  and 35 more (--json has them)\n"));
 }
 

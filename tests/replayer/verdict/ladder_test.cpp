@@ -115,7 +115,7 @@ TEST(CompareInputs, ShowsTheBeginningOfALongDifference) {
 }
 
 Parameter parameter(const std::string& name, std::uint64_t hash) {
-  return {name, ParameterKind::kParameter, 0, {hash, 0}, Recipe::kSame, {name}, {}};
+  return {name, ParameterKind::kParameter, 0, {hash, 0}, Recipe::kSame, {name}, {}, 0};
 }
 
 TEST(CompareWeights, GoesByNameAndHash) {

@@ -393,8 +393,10 @@ TEST(DecodeParameters, RefusesWhatBreaksTheRules) {
   const Entry entries[] = {
       {"good", true, wire::Recipe::Same, true, kParameter, kReplicated, Code::kOk},
       {"no hash", false, wire::Recipe::Same, true, kParameter, kReplicated, Code::kCorrupt},
+      {"computed needs no source", true, wire::Recipe::Computed, false, kParameter, kReplicated,
+       Code::kOk},
       {"no source", true, wire::Recipe::Same, false, kParameter, kReplicated, Code::kCorrupt},
-      {"new recipe", true, static_cast<wire::Recipe>(6), true, kParameter, kReplicated,
+      {"new recipe", true, static_cast<wire::Recipe>(7), true, kParameter, kReplicated,
        Code::kUnsupported},
       {"new kind", true, wire::Recipe::Same, true, static_cast<wire::ParameterKind>(2), kReplicated,
        Code::kUnsupported},
