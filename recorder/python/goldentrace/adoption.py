@@ -33,9 +33,9 @@ class Adoption:
             repeat = self._classes[kind]
             prefix = kind if repeat == 1 else f"{kind}-{repeat}"
         self.recording.name_modules(module, prefix, counts_steps=main)
-        with self.recording.paused():
-            checkpoint = _checkpoint_of(module)
-        self.recording.enter_parameters(module, KnownParameters(checkpoint), prefix, strict=False)
+        # The hashes that a checkpoint's folder keeps are used, but a script's folders not written to.
+        parameters = KnownParameters(_checkpoint_of(module))
+        self.recording.enter_parameters(module, parameters, prefix, strict=False)
 
 
 def _checkpoint_of(module):

@@ -69,8 +69,10 @@ class Recording:
         recipe; the others are stored by value. `parameters`, a
         `goldentrace.parameters.KnownParameters`, takes the checkpoint's place where one model is
         recorded many times."""
+        parameters = parameters or KnownParameters(checkpoint)
         self.name_modules(model)
-        self.enter_parameters(model, parameters or KnownParameters(checkpoint))
+        self.enter_parameters(model, parameters)
+        parameters.save()
 
     def name_modules(self, model, prefix="", counts_steps=False):
         """Names `model` and its modules below `prefix`; the first name of a module stands. With
@@ -103,15 +105,14 @@ class Recording:
                     if is_lazy(tensor):
                         continue
                     try:
-                        self._enter_parameter(_path(prefix, name), kind, tensor, parameters)
-                    except RecordingError:
+                        self._enter_parameter(name, prefix, kind, tensor, parameters)
+                    except Exception:
                         if strict:
                             raise
-            parameters.save()
 
-    def _enter_parameter(self, name, kind, tensor, parameters):
-        digest, recipe, sources = parameters.of(name, tensor)
-        check(native.parameter(name.encode(), kind, tensor._cdata, recipe,
+    def _enter_parameter(self, name, prefix, kind, tensor, parameters):
+        digest, recipe, sources = parameters.of(_path("", name), tensor)
+        check(native.parameter(_path(prefix, name).encode(), kind, tensor._cdata, recipe,
                                json.dumps(sources).encode(), native.hash_halves(digest)))
 
     def close(self):
