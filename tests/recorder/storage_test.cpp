@@ -179,6 +179,19 @@ TEST_F(StorageTest, SetMakesAnAliasOfItsSource) {
   expect_reproduced();
 }
 
+TEST_F(StorageTest, AStorageIsAnArgumentLikeATensor) {
+  const Recorded recorded = record([&] {
+    const at::Tensor y = at::mul(at::linspace(0, 1, 2000), 2);
+    at::Tensor z = at::empty({0});
+    z.set_(y.storage(), 10, {4}, {1});
+    z.add_(1);
+    at::mul(y, 3);
+  });
+  EXPECT_EQ(recorded.counter("calls_not_executable"), 0u);
+  expect_reproduced();
+  expect_promotable(DType::kFloat64);
+}
+
 TEST_F(StorageTest, ATensorThatIsGivenOtherStorageIsTheOther) {
   const at::Tensor x = at::linspace(0, 1, 8);
   record([&] {

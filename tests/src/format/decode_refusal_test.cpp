@@ -277,7 +277,7 @@ TEST(DecodeProgram, NumbersOfALaterVersionAreUnsupportedNotCorrupt) {
        },
        "dtype 200", Code::kUnsupported},
       {"default dtype", [](Columns& c) { c.default_dtype = 99; }, "dtype 99", Code::kUnsupported},
-      {"node kind", [](Columns& c) { c.node_kind = {16}; }, "node kind 16", Code::kUnsupported},
+      {"node kind", [](Columns& c) { c.node_kind = {17}; }, "node kind 17", Code::kUnsupported},
       {"wire kind", [](Columns& c) { c.node_kind = {66}; }, "node kind 66", Code::kUnsupported},
       {"external kind",
        [](Columns& c) {
