@@ -56,7 +56,7 @@ Status refuse_unknown(const json& object, std::initializer_list<const char*> kno
 Status parse_header(const json& object, Header& header) {
   GOLDENTRACE_RETURN_IF_ERROR(
       refuse_unknown(object, {"engine", "engine_version", "device", "dtype", "model_config",
-                              "environment", "command", "rank", "world"}));
+                              "environment", "command", "rank", "world", "modules", "warnings"}));
   header.engine = object.value("engine", "");
   header.engine_version = object.value("engine_version", "");
   header.device = object.value("device", "");
@@ -69,11 +69,16 @@ Status parse_header(const json& object, Header& header) {
   for (const auto& [key, value] : environment.items()) {
     header.environment.emplace_back(key, value.get<std::string>());
   }
+  const json modules = object.value("modules", json::object());
+  for (const auto& [path, implementation] : modules.items()) {  // sorted: json's objects are
+    header.modules.emplace_back(path, implementation.get<std::string>());
+  }
+  header.warnings = object.value("warnings", std::vector<std::string>());
   return {};
 }
 
 Status parse_options(const json& object, RecorderOptions& options) {
-  GOLDENTRACE_RETURN_IF_ERROR(refuse_unknown(object, {"rules", "fail_at_call"}));
+  GOLDENTRACE_RETURN_IF_ERROR(refuse_unknown(object, {"rules", "fail_at_call", "check_reads"}));
   std::vector<KeepRule> rules;
   for (const std::string& text : object.value("rules", std::vector<std::string>())) {
     auto rule = parse_keep_rule(text);
@@ -82,6 +87,7 @@ Status parse_options(const json& object, RecorderOptions& options) {
   }
   options.keep = KeepRules(DigestLevel::kStats, std::move(rules));
   options.fail_at_call = object.value("fail_at_call", std::uint64_t{0});
+  options.check_reads = object.value("check_reads", false);
   return {};
 }
 
@@ -165,6 +171,8 @@ const char* goldentrace_summary() {
 
 void goldentrace_pause() { pause_recording(); }
 void goldentrace_resume() { resume_recording(); }
+void goldentrace_pause_all() { pause_all_recording(); }
+void goldentrace_resume_all() { resume_all_recording(); }
 
 int goldentrace_set_step(uint32_t step) {
   return guarded([&]() -> Status {

@@ -28,6 +28,9 @@ GOLDENTRACE_EXTERN const char* goldentrace_summary(void);
 /* Not recording calls of this thread; pairs nest. */
 GOLDENTRACE_EXTERN void goldentrace_pause(void);
 GOLDENTRACE_EXTERN void goldentrace_resume(void);
+/* The same for all threads. */
+GOLDENTRACE_EXTERN void goldentrace_pause_all(void);
+GOLDENTRACE_EXTERN void goldentrace_resume_all(void);
 GOLDENTRACE_EXTERN int goldentrace_set_step(uint32_t step);
 
 /* kind: 0 parameter, 1 buffer. recipe and sources_json (a list of names): see Recipe. hash: of the

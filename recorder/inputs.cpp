@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint64_t kMaxFile = 256u << 20;
-constexpr std::size_t kMaxId = 200;   // bytes: a file name has 255
+constexpr std::size_t kMaxId = 200;    // bytes: a file name has 255
 constexpr std::size_t kMinDigits = 3;  // of a line's number as an id
 // How a trace begins; the line ends that follow may have been spoilt on the way here.
 constexpr std::string_view kTraceMagic = "\x89GTRC";

@@ -1,6 +1,6 @@
-// What `record hf` is asked to run, read from its arguments and files and checked before anything is
-// loaded: token ids, a file of prompts, a file to follow. No Torch here, and no tokenizer: text stays
-// text.
+// What `record hf` is asked to run, read from its arguments and files and checked before anything
+// is loaded: token ids, a file of prompts, a file to follow. No Torch here, and no tokenizer: text
+// stays text.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,13 @@ Result<std::vector<std::int64_t>> parse_token_ids_argument(const std::string& ar
 
 // JSON lines, one run each; blank lines are skipped. A line has "prompt" or "prompt_ids" (also
 // "token_ids", "prompt_token_ids"), and may have "id", "max_new_tokens", and "output_ids" or
-// "output_text". An id that is missing is the line's number with leading zeros. Refused, with FILE:LINE:
-// unknown keys, two keys of one meaning, ids that are no file name or appear twice.
+// "output_text". An id that is missing is the line's number with leading zeros. Refused, with
+// FILE:LINE: unknown keys, two keys of one meaning, ids that are no file name or appear twice.
 Result<std::vector<RunInput>> read_prompts(const std::string& path);
 
-// One run from whatever holds one: a trace (prompt and generated ids), a JSON object with the keys of
-// a prompts line beside any others, numbers (prompt ids), or text (the prompt, every byte of it).
+// One run from whatever holds one: a trace (prompt and generated ids), a JSON object with the keys
+// of a prompts line beside any others, numbers (prompt ids), or text (the prompt, every byte of
+// it).
 Result<RunInput> read_follow(const std::string& path);
 
 bool is_utf8(std::string_view text);

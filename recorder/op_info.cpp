@@ -27,6 +27,11 @@ constexpr std::array<std::string_view, 9> kUndefinedResults = {
     "aten::new_empty", "aten::new_empty_strided", "aten::empty_permuted",
     "aten::resize_",   "aten::resize_as_",        "aten::_resize_output_"};
 
+// Of operators that libtorch_cpu itself defines.
+constexpr std::array<std::string_view, 11> kBuiltinNamespaces = {
+    "aten",   "prim",   "quantized", "_quantized", "mkldnn",          "mkl",
+    "onednn", "sparse", "inductor",  "c10d",       "_c10d_functional"};
+
 template <typename Names>
 bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -57,6 +62,11 @@ const OpInfo* OpTable::find(const at::RecordFunction& function) {
   info->undefined_results = contains(kUndefinedResults, name->name);
   const c10::FunctionSchema& schema = op->schema();
   info->returns = schema.returns().size();
+  // "registered at PATH:LINE", of the definition.
+  const bool from_python = op->debug().find(".py:") != std::string::npos;
+  info->builtin =
+      !from_python &&
+      contains(kBuiltinNamespaces, std::string_view(name->name).substr(0, name->name.find(':')));
   const bool overwrites = contains(kOverwriting, name->name);
   const bool rebinds = contains(kRebinding, name->name);
   info->dropout = schema.argumentIndexWithName("dropout_p").value_or(-1);

@@ -28,6 +28,9 @@ struct OpInfo {
   int dropout = -1;                // place of the probability: 0 draws nothing
   int train = -1;                  // of dropout: draws only where this argument is true
   bool undefined_results = false;  // empty, resize_: new memory has no content
+  // A plain LibTorch has it: one that was defined from Python or by another library is no step of a
+  // program, the calls that it makes are.
+  bool builtin = true;
   std::size_t returns = 0;
   std::vector<ArgumentRole> roles;  // one a schema argument
 

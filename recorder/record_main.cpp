@@ -47,14 +47,18 @@ struct HfOptions {
   std::string experts = "eager";
   std::string device = "cpu";
   bool ignore_eos = false;
+  bool strict = false;
+  bool selfcheck = false;
   std::vector<std::string> rules;
   std::string python;
 };
 
-// Where the Python package was put, from where this program is: ../python beside bin/.
-std::filesystem::path package_folder() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "python";
+std::filesystem::path program_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
+
+// Where the Python package was put, from where this program is: ../python beside bin/.
+std::filesystem::path package_folder() { return program_folder().parent_path() / "python"; }
 
 // Replaces this process; returns only when that fails.
 Status run_python(const std::string& python, const std::string& module,
@@ -66,8 +70,7 @@ Status run_python(const std::string& python, const std::string& module,
   ::setenv("PYTHONPATH", path.c_str(), 1);
 
   // The options travel through a pipe: a prompt may be longer than an argument is allowed to be.
-  const std::string text =
-      options.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = options.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   std::FILE* file = std::tmpfile();
   if (file == nullptr || std::fwrite(text.data(), 1, text.size(), file) != text.size() ||
       std::fflush(file) != 0) {
@@ -158,21 +161,23 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
   const auto runs = runs_json(options, *inputs);
   if (!runs.ok()) return runs.status();
   const nlohmann::json json = {
-      {"model", options.model},
-      {"runs", *runs},
-      {"dtype", options.dtype},
-      {"attn", options.attn},
-      {"experts", options.experts},
-      {"device", options.device},
-      {"rules", options.rules},
-      {"ignore_eos", options.ignore_eos},
+      {"model", options.model},     {"runs", *runs},
+      {"dtype", options.dtype},     {"attn", options.attn},
+      {"experts", options.experts}, {"device", options.device},
+      {"rules", options.rules},     {"ignore_eos", options.ignore_eos},
       {"command", command},
+      {"strict", options.strict},
+      {"selfcheck", options.selfcheck},
+      {"replay", (program_folder() / "replay").string()},
   };
   std::string python = options.python;
   if (python.empty()) {
     const char* named = std::getenv("GOLDENTRACE_PYTHON");
     python = named != nullptr && *named != '\0' ? named : GOLDENTRACE_PYTHON;
   }
+  // No compiled regions and no scripted functions: both are read when torch is imported.
+  ::setenv("TORCHDYNAMO_DISABLE", "1", 1);
+  ::setenv("PYTORCH_JIT", "0", 1);
   return run_python(python, "goldentrace.hf", json);
 }
 
@@ -245,6 +250,11 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"eager", "grouped_mm", "batched_mm"}));
   hf->add_option("--device", options.device, "where to run")->check(CLI::IsMember({"cpu", "cuda"}));
   hf->add_flag("--ignore-eos", options.ignore_eos, "go on after a stop id");
+  hf->add_flag("--strict", options.strict,
+               "refuse a model that is not wholly the reference code, whose weights the checkpoint "
+               "lacks, or that drops out");
+  hf->add_flag("--selfcheck", options.selfcheck,
+               "prove the recording: same logits without it, causal, no hidden writes, verified");
   hf->add_option("--rule", options.rules, kRuleHelp)->always_capture_default(false);
   hf->add_option("--python", options.python,
                  "interpreter to run (default: GOLDENTRACE_PYTHON, else the one configured)")

@@ -16,6 +16,7 @@ namespace goldentrace {
 namespace {
 
 std::atomic<Session*> active{nullptr};
+std::atomic<int> paused_everywhere{0};
 
 // ---- the callbacks ------------------------------------------------------------------------------
 // Nothing may escape them: PyTorch swallows what a start callback throws, and a call would be lost.
@@ -44,6 +45,7 @@ std::unique_ptr<at::ObserverContext> enter_region(const at::RecordFunction& func
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) noexcept {
   ThreadState& thread = thread_state();
   if (thread.paused > 0 || thread.frame.function != nullptr) return nullptr;
+  if (paused_everywhere.load(std::memory_order_relaxed) > 0) return nullptr;
   // A kernel's own loop, on the threads that help it.
   if (at::in_parallel_region()) return nullptr;
   Session* session = active.load(std::memory_order_acquire);
@@ -150,6 +152,8 @@ Summary Recorder::summary() const { return session_->summary(); }
 
 void pause_recording() { ++thread_state().paused; }
 void resume_recording() { --thread_state().paused; }
+void pause_all_recording() { ++paused_everywhere; }
+void resume_all_recording() { --paused_everywhere; }
 
 ModuleScope::ModuleScope(std::string_view path) : scope_(0) {
   if (Session* session = active.load(); session != nullptr) scope_ = session->scope(path);

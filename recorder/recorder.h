@@ -80,6 +80,10 @@ class GOLDENTRACE_API Recorder {
 GOLDENTRACE_API void pause_recording();
 GOLDENTRACE_API void resume_recording();
 
+// The same for all threads: for what is no part of the program, as the loading of a checkpoint.
+GOLDENTRACE_API void pause_all_recording();
+GOLDENTRACE_API void resume_all_recording();
+
 // The same for a block: for looking at tensors without adding to the program.
 class PauseRecording {
  public:

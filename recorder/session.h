@@ -101,6 +101,7 @@ class Session {
   bool encode_arguments(const at::RecordFunction& function, Frame& frame);
   bool encode_argument(const c10::IValue& value, ArgumentRole role, Frame& frame);
   bool encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role, Frame& frame);
+  void encode_storage_argument(const c10::Storage& storage, Frame& frame);
   bool encode_wrapped_number(const at::Tensor& tensor, Frame& frame);
   // True when the value was no tensor and no list, and is encoded.
   bool encode_plain(const c10::IValue& value, Frame& frame);

@@ -13,6 +13,20 @@ namespace {
 
 constexpr std::uint64_t kSweepEvery = 4096;  // calls
 
+// All results are tensors without memory: a factory on the meta device, or of fake tensors.
+bool lives_elsewhere(const std::vector<c10::IValue>& outputs) {
+  bool elsewhere = !outputs.empty();
+  for (const c10::IValue& output : outputs) {
+    bool tensors = false;
+    each_tensor(output, [&](const at::Tensor& tensor) {
+      tensors = true;
+      elsewhere &= !has_memory(tensor);
+    });
+    elsewhere &= tensors;
+  }
+  return elsewhere;
+}
+
 }  // namespace
 
 void Session::finish_call(const at::RecordFunction& function, ThreadState& thread) {
@@ -24,6 +38,12 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
   if (failed) {
     frame.flags |= kCallFailed;
     frame.written.clear();
+  }
+
+  if (!failed && lives_elsewhere(outputs)) {
+    const std::lock_guard lock(mutex_);
+    count(kSkippedNoStorage, 1, frame.op->qualified);
+    return;
   }
 
   // What is new is decided by storage: a result whose memory no argument had, and arguments that

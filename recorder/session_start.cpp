@@ -49,7 +49,7 @@ bool Session::start_call(const at::RecordFunction& function, ThreadState& thread
     thread.ambient_known = false;
   }
   frame.op = ops_.find(function);
-  if (frame.op == nullptr) return false;
+  if (frame.op == nullptr || !frame.op->builtin) return false;
   if (options_.fail_at_call != 0 && builder_.next_call() == options_.fail_at_call &&
       counters_[kRecorderErrors].value == 0) {
     throw std::runtime_error("fault forced by fail_at_call");
@@ -106,6 +106,10 @@ bool Session::encode_argument(const c10::IValue& value, ArgumentRole role, Frame
     }
     return true;
   }
+  if (value.isStorage()) {
+    encode_storage_argument(value.toStorage(), frame);
+    return true;
+  }
   if (!encode_plain(value, frame)) unstorable(value.tagKind(), frame);
   return true;
 }
@@ -141,6 +145,14 @@ void Session::unstorable(const std::string& reason, Frame& frame) {
     frame.flags |= kCallNotExecutable;
     count(kNotExecutable, 1, frame.op->qualified + ": argument of type " + reason);
   }
+}
+
+// set_ looks into memory as a tensor does.
+void Session::encode_storage_argument(const c10::Storage& storage, Frame& frame) {
+  c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
+  const StorageEntry& entry = tensors_.storage(impl);
+  frame.inputs.push_back({impl, ArgumentRole::kRead, frame.nodes.size(), impl->nbytes()});
+  frame.nodes.push_back({NodeKind::kStorage, 0, entry.id});
 }
 
 // A number that Python mixed with a tensor: its value is all there is to it.
@@ -240,7 +252,9 @@ void Session::capture_argument(c10::StorageImpl* impl, Frame& frame) {
   if (entry.content == Content::kKnown) return;
   capture_external(entry, impl, ExternalKind::kFirstRead);
   for (const Frame::Input& input : frame.inputs) {
-    if (input.storage == impl) frame.nodes[input.node].version = entry.version;
+    if (input.storage == impl && frame.nodes[input.node].kind == NodeKind::kTensor) {
+      frame.nodes[input.node].version = entry.version;
+    }
   }
 }
 

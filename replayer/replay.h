@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "replayer/verdict/doubts.h"
 #include "src/base/status.h"
 
 namespace goldentrace {
@@ -126,16 +127,21 @@ struct OpsReport {
 
 struct TokensReport {
   Rung rung;
-  std::size_t compared = 0;  // steps with equal tokens, from the first on
+  std::size_t compared = 0;   // steps with equal inputs and equal tokens
+  std::size_t differing = 0;  // steps with equal inputs and other tokens
   std::size_t oracle_steps = 0;
   std::size_t candidate_steps = 0;
-  std::optional<std::uint32_t> first_step;  // where they part
+  // The last step with equal inputs, when later ones were given other tokens.
+  std::optional<std::uint32_t> parted;
+  bool went_on = false;  // past a difference, both fed the same token all the same
+  // The first step whose tokens differ; of runs that went on, the first that is no tie.
+  std::optional<std::uint32_t> first_step;
   std::int64_t position = 0;
   std::int64_t oracle_token = -1;
   std::int64_t candidate_token = -1;
   std::string oracle_piece;
   std::string candidate_piece;
-  double oracle_gap_ulp = 0;  // top-2 gap of each side at the step where they part
+  double oracle_gap_ulp = 0;  // top-2 gap of each side at that step
   double candidate_gap_ulp = 0;
   double smallest_gap_ulp = 0;  // of the oracle, over the compared steps
   std::uint32_t smallest_gap_step = 0;
@@ -146,6 +152,7 @@ struct Side {
   std::string description;  // "transformers 5.24.0 eager bfloat16, torch 2.15.0, cpu"
   std::uint64_t calls = 0;
   std::uint64_t losses = 0;  // sum of the counters of severity loss and error
+  Doubts doubts = {};
 };
 
 struct ReplayReport {

@@ -14,6 +14,7 @@
 #include "replayer/report/show.h"
 #include "replayer/report/text.h"
 #include "src/base/dtype.h"
+#include "src/format/trace_reader.h"
 
 namespace {
 
@@ -51,8 +52,11 @@ int verify([[maybe_unused]] const goldentrace::VerifyOptions& options,
 #ifdef GOLDENTRACE_WITH_TORCH
   const auto report = goldentrace::verify(options);
   if (!report.ok()) return fail(report.status());
-  const Status delivered =
-      deliver(goldentrace::text_report(*report), goldentrace::json_report(*report), json_path);
+  const auto trace = goldentrace::TraceReader::open(options.trace);
+  if (!trace.ok()) return fail(trace.status());
+  const auto doubts = goldentrace::doubts_of((*trace)->header(), (*trace)->summary());
+  const Status delivered = deliver(goldentrace::text_report(*report, doubts),
+                                   goldentrace::json_report(*report, doubts), json_path);
   if (!delivered.ok()) return fail(delivered);
   return goldentrace::verify_exit_status(*report);
 #else

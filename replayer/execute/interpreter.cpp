@@ -185,16 +185,18 @@ std::vector<c10::IValue> Interpreter::decode_arguments(const ProgramChunk& chunk
   return stack;
 }
 
-at::Tensor Interpreter::decode_tensor(std::uint32_t id) {
-  const std::uint32_t storage = dictionary_.tensor(id).storage;
-  if (!memory_.has(storage)) {
-    if (lost_.contains(storage)) {
-      throw CannotRun{"an input was never made (a call before it could not run)"};
-    }
-    // Memory from before the recording has no bytes in the trace as long as calls only look at it
-    // or overwrite it: any bytes will do.
-    memory_.allocate(storage);
+// Memory from before the recording has no bytes in the trace as long as calls only look at it or
+// overwrite it: any bytes will do.
+void Interpreter::make_unread(std::uint32_t storage) {
+  if (memory_.has(storage)) return;
+  if (lost_.contains(storage)) {
+    throw CannotRun{"an input was never made (a call before it could not run)"};
   }
+  memory_.allocate(storage);
+}
+
+at::Tensor Interpreter::decode_tensor(std::uint32_t id) {
+  make_unread(dictionary_.tensor(id).storage);
   if (writes_argument_ && memory_.reinterprets(id)) {
     throw CannotRun{"writes other dtype's bits into promoted memory"};
   }
@@ -219,6 +221,9 @@ c10::IValue Interpreter::decode(const std::vector<Node>& nodes, std::size_t& nod
       return {};
     case NodeKind::kTensor:
       return decode_tensor(id);
+    case NodeKind::kStorage:
+      make_unread(id);
+      return memory_.storage(id);
     case NodeKind::kUndefinedTensor:
       return at::Tensor();
     case NodeKind::kInt:

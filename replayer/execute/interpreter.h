@@ -81,6 +81,7 @@ class Interpreter {
   c10::IValue decode(const std::vector<Node>& nodes, std::size_t& node, const c10::Type& type);
   c10::IValue decode_list(const std::vector<Node>& nodes, std::size_t& node, std::int64_t count,
                           const c10::Type& type);
+  void make_unread(std::uint32_t storage);
   at::Tensor decode_tensor(std::uint32_t id);
   std::vector<c10::IValue> run_in_recorded_dtype(const ProgramChunk& chunk, const Call& call,
                                                  const Op& op);

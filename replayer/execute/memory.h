@@ -34,6 +34,7 @@ class Memory {
   // From now on recorded storage `id` is this memory.
   void bind(std::uint32_t id, const c10::Storage& storage);
   [[nodiscard]] bool is(std::uint32_t id, const c10::Storage& storage) const;
+  [[nodiscard]] const c10::Storage& storage(std::uint32_t id) const { return storages_[id]; }
   void release(std::uint32_t id);
   // Memory of zeros for storage `id`, aligned.
   void allocate(std::uint32_t id);

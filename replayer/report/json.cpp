@@ -35,7 +35,9 @@ json side(const Side& side) {
   return {{"path", side.path},
           {"description", side.description},
           {"calls", side.calls},
-          {"losses", side.losses}};
+          {"losses", side.losses},
+          {"not_pure", side.doubts.impure},
+          {"warnings", side.doubts.warnings}};
 }
 
 json difference(const std::optional<CallDifference>& difference) {
@@ -115,6 +117,7 @@ json ops(const OpsReport& ops) {
 json tokens(const TokensReport& tokens) {
   json object = {{"status", status_name(tokens.rung.status)},
                  {"compared_equal", tokens.compared},
+                 {"differing", tokens.differing},
                  {"oracle_steps", tokens.oracle_steps},
                  {"candidate_steps", tokens.candidate_steps},
                  {"smallest_gap_ulp", tokens.smallest_gap_ulp},
@@ -173,7 +176,7 @@ const char* verify_verdict(const VerifyReport& report) {
 
 }  // namespace
 
-std::string json_report(const VerifyReport& report) {
+std::string json_report(const VerifyReport& report, const Doubts& doubts) {
   json findings = json::array();
   for (const VerifyFinding& finding : report.findings) {
     findings.push_back({{"call", finding.call},
@@ -223,6 +226,8 @@ std::string json_report(const VerifyReport& report) {
                {"externals", report.externals},
                {"holes", report.holes},
                {"environment", report.environment},
+               {"not_pure", doubts.impure},
+               {"warnings", doubts.warnings},
                {"findings", findings},
                {"seconds", report.seconds}});
 }

@@ -11,6 +11,6 @@ namespace goldentrace {
 // {"report": "replay", "version": 1, "verdict": "in_band", "exit": 0, ...}
 std::string json_report(const ReplayReport& report);
 // {"report": "verify", "version": 1, ...}
-std::string json_report(const VerifyReport& report);
+std::string json_report(const VerifyReport& report, const Doubts& doubts = {});
 
 }  // namespace goldentrace

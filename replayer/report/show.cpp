@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "replayer/report/format.h"
+#include "replayer/verdict/doubts.h"
 #include "src/format/trace_reader.h"
 
 namespace goldentrace {
@@ -15,6 +16,7 @@ using json = nlohmann::ordered_json;
 constexpr const char* kRecipeNames[] = {"value", "same",   "cast",    "tied",
                                         "stack", "concat", "computed"};
 constexpr std::size_t kHashDigits = 8;  // of a hash, in text
+constexpr std::size_t kMaxDoubts = 20;  // rows of each kind
 
 std::string dump(const json& object) {
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
@@ -54,6 +56,8 @@ std::string node_text(const Dictionary& dictionary, const std::vector<Node>& nod
       return dictionary.string(id);
     case NodeKind::kGenerator:
       return "generator(" + dictionary.string(id) + ")";
+    case NodeKind::kStorage:
+      return "storage " + std::to_string(id);
     case NodeKind::kUnstorable:
       return "<not stored: " + dictionary.string(id) + ">";
     case NodeKind::kComplex: {
@@ -239,10 +243,16 @@ Status show_tokens(const TraceReader& trace, bool as_json, std::ostream& out) {
   for (std::size_t i = 0; i < text->steps.size(); ++i) {
     const Step& step = text->steps[i];
     std::string piece;
-    if (!text->requests.empty() && i < text->requests.front().output_pieces.size()) {
-      piece = printable(dump(text->requests.front().output_pieces[i]));
+    std::string fed;
+    if (!text->requests.empty()) {
+      const Request& request = text->requests.front();
+      if (i < request.output_pieces.size()) piece = " " + printable(dump(request.output_pieces[i]));
+      if (request.forced() && i < request.output_ids.size() &&
+          request.output_ids[i] != step.chosen) {
+        fed = "  fed " + std::to_string(request.output_ids[i]);  // whose piece it is
+      }
     }
-    out << "step " << step.step << "  id " << step.chosen << ' ' << piece << "  gap "
+    out << "step " << step.step << "  id " << step.chosen << fed << piece << "  gap "
         << step.gap_ulp << " ulp  logprob " << step.logprob << '\n';
   }
   return {};
@@ -256,6 +266,8 @@ json summary_json(const TraceReader& trace) {
   }
   json environment = json::object();
   for (const auto& [key, value] : header.environment) environment[key] = value;
+  json modules = json::object();
+  for (const auto& [path, implementation] : header.modules) modules[path] = implementation;
   return {{"trace", trace.name()},
           {"format", std::to_string(header.major) + "." + std::to_string(header.minor)},
           {"bytes", trace.file_size()},
@@ -267,15 +279,19 @@ json summary_json(const TraceReader& trace) {
           {"seconds", static_cast<double>(trace.summary().duration_ns) * 1e-9},
           {"environment", environment},
           {"command", header.command},
-          {"counters", counters}};
+          {"counters", counters},
+          {"modules", modules},
+          {"warnings", header.warnings}};
 }
 
 Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
-  const json object = summary_json(trace);
+  json object = summary_json(trace);
   if (as_json) {
     out << object.dump(2, ' ', false, json::error_handler_t::replace) << '\n';
     return {};
   }
+  object["modules"] = object["modules"].size();
+  object.erase("warnings");
   for (const auto& [key, value] : object.items()) {
     if (!value.is_object()) {
       out << padded(key, 12)
@@ -288,6 +304,9 @@ Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
           << printable(shown.is_string() ? shown.get<std::string>() : dump(shown)) << '\n';
     }
   }
+  const Doubts doubts = doubts_of(trace.header(), trace.summary());
+  for (const std::string& row : doubt_rows(doubts, kMaxDoubts, kMaxDoubts)) out << row << '\n';
+  for (const std::string& row : information_rows(doubts, kMaxDoubts)) out << row << '\n';
   return {};
 }
 

@@ -16,10 +16,11 @@ constexpr std::size_t kMinPath = 24;  // columns
 constexpr std::size_t kMaxEnvironment = 5;
 constexpr std::size_t kMaxFindings = 4;
 constexpr std::size_t kMaxLost = 3;
+constexpr std::size_t kMaxLines = 25;
 
 class Lines {
  public:
-  void add(const std::string& line) { text_ += clipped(printable(line)) + '\n'; }
+  void add(const std::string& line) { lines_.push_back({clipped(printable(line)), false}); }
   // "  label      text", as every row under the headline begins.
   void row(const std::string& label, const std::string& text) {
     add("  " + padded(label, 10) + " " + text);
@@ -29,10 +30,24 @@ class Lines {
     add("     " + padded(label, 10) + " " + text);
   }
   void detail(const std::string& text) { add("             " + text); }
-  std::string take() { return std::move(text_); }
+  // The row that was added last gives way where a report would be too long.
+  void may_go() { lines_.back().may_go = true; }
+
+  std::string take() {
+    for (std::size_t i = lines_.size(); i-- > 0 && lines_.size() > kMaxLines;) {
+      if (lines_[i].may_go) lines_.erase(lines_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    std::string text;
+    for (const Line& line : lines_) text += line.text + '\n';
+    return text;
+  }
 
  private:
-  std::string text_;
+  struct Line {
+    std::string text;
+    bool may_go;
+  };
+  std::vector<Line> lines_;
 };
 
 const char* status_word(RungStatus status) {
@@ -95,9 +110,10 @@ void add_tokens(Lines& lines, const TokensReport& tokens) {
   } else if (tokens.compared > 0) {
     text = std::to_string(tokens.compared) + " of " +
            std::to_string(std::max(tokens.oracle_steps, tokens.candidate_steps)) +
-           (tokens.oracle_steps == tokens.candidate_steps  ? ""
-            : tokens.oracle_steps < tokens.candidate_steps ? ", the oracle ran no more"
-                                                           : ", the candidate ran no more") +
+           (tokens.parted                                   ? ", then other tokens were given"
+            : tokens.oracle_steps == tokens.candidate_steps ? ""
+            : tokens.oracle_steps < tokens.candidate_steps  ? ", the oracle ran no more"
+                                                            : ", the candidate ran no more") +
            "; smallest gap " + number(tokens.smallest_gap_ulp) + " ulp (step " +
            std::to_string(tokens.smallest_gap_step) + ")";
   }
@@ -105,7 +121,10 @@ void add_tokens(Lines& lines, const TokensReport& tokens) {
   if (tokens.first_step) {
     lines.detail("top-2 gap there: oracle " + number(tokens.oracle_gap_ulp) + " ulp, candidate " +
                  number(tokens.candidate_gap_ulp) + " ulp; " + std::to_string(tokens.compared) +
-                 " equal before");
+                 (tokens.went_on ? " equal, " + std::to_string(tokens.differing) +
+                                       " differ along the same tokens"
+                                 : " equal before"));
+    lines.may_go();
   }
 }
 
@@ -132,6 +151,7 @@ void add_ops(Lines& lines, const ReplayReport& report) {
   if (ops.worst_in_band) {
     lines.row("  worst", measured(*ops.worst_in_band) + "    " +
                              scope_name(ops.worst_in_band->scope) + ", " + ops.worst_in_band->op);
+    lines.may_go();
   }
   if (ops.decisions > 0) {
     std::string text =
@@ -141,6 +161,7 @@ void add_ops(Lines& lines, const ReplayReport& report) {
           ", the first in " + scope_name(ops.first_decision->scope) + ", " + ops.first_decision->op;
     }
     lines.row("  decision", text);
+    lines.may_go();
   }
 }
 
@@ -216,6 +237,11 @@ void add_consequence(Lines& lines, const OpsReport& ops) {
                            ", " + where(*ops.first));
 }
 
+// What the oracle's own trace says against it.
+void add_doubts(Lines& lines, const Doubts& doubts) {
+  for (const std::string& row : doubt_rows(doubts)) lines.add("  " + row);
+}
+
 void add_sides(Lines& lines, const ReplayReport& report) {
   const std::pair<const char*, const Side*> sides[] = {{"oracle", &report.oracle},
                                                        {"candidate", &report.candidate}};
@@ -232,6 +258,7 @@ void add_sides(Lines& lines, const ReplayReport& report) {
     lines.row(label,
               padded(clipped_left(printable(side->path), width), width) + "  " + side->description);
   }
+  add_doubts(lines, report.oracle.doubts);
   if (report.oracle.losses + report.candidate.losses > 0) {
     lines.row("loss", "while recording: oracle " + grouped(report.oracle.losses) + ", candidate " +
                           grouped(report.candidate.losses) + " (replay show tells what)");
@@ -372,11 +399,12 @@ void add_lost(Lines& lines, const VerifyReport& report) {
 
 }  // namespace
 
-std::string text_report(const VerifyReport& report) {
+std::string text_report(const VerifyReport& report, const Doubts& doubts) {
   Lines lines;
   lines.add(
       at_both_ends(verify_headline(report), "exit " + std::to_string(verify_exit_status(report))));
   lines.row("trace", report.trace + "   " + grouped(report.calls) + " calls");
+  add_doubts(lines, doubts);
   if (!report.wrong_parameters.empty()) {
     Rung weights{RungStatus::kDiff,
                  grouped(report.wrong_parameters.size()) + " of " + grouped(report.parameters) +

@@ -9,6 +9,7 @@
 namespace goldentrace {
 
 std::string text_report(const ReplayReport& report);
-std::string text_report(const VerifyReport& report);
+// `doubts` are those of the trace that was executed.
+std::string text_report(const VerifyReport& report, const Doubts& doubts = {});
 
 }  // namespace goldentrace

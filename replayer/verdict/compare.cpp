@@ -30,9 +30,10 @@ bool is_sum(const std::string& op) {
 
 class OpsComparison {
  public:
-  OpsComparison(const TraceReader& oracle, const TraceReader& candidate)
+  OpsComparison(const TraceReader& oracle, const TraceReader& candidate, bool given_tokens)
       : oracle_(oracle),
         candidate_(candidate),
+        given_tokens_(given_tokens),
         run_band_(std::max(run_band(oracle.header()), run_band(candidate.header()))),
         pools_(std::max(unit_roundoff(run_dtype(oracle.header())),
                         unit_roundoff(run_dtype(candidate.header())))) {}
@@ -138,7 +139,9 @@ class OpsComparison {
       CallDifference difference = describe(oracle, candidate, want);
       if (is_control(want)) {
         ++report_.decisions_differing;
-        if (!report_.first_decision) report_.first_decision = std::move(difference);
+        // Which token was chosen, when nothing follows from it, is for the rung of the tokens.
+        const bool choice = given_tokens_ && names_.text(oracle.scope).empty();
+        if (!report_.first_decision && !choice) report_.first_decision = std::move(difference);
       } else if (!certain) {
         ++report_.not_judged;
         ++report_.uncertain;
@@ -154,7 +157,7 @@ class OpsComparison {
   // A decision, or integers in the wake of one that differs: not arithmetic gone wrong.
   bool is_control(const Output& output) const {
     return (output.flags & kWriteDecision) != 0 ||
-           (is_integral(output.dtype) && report_.decisions_differing > 0);
+           (is_integral(output.dtype) && report_.first_decision.has_value());
   }
 
   void compare_constants(const StepCall& oracle, const StepCall& candidate) {
@@ -295,6 +298,7 @@ class OpsComparison {
 
   const TraceReader& oracle_;
   const TraceReader& candidate_;
+  const bool given_tokens_;
   const double run_band_;
   Names names_;
   OpsReport report_;
@@ -307,8 +311,8 @@ class OpsComparison {
 }  // namespace
 
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
-                              std::uint32_t last_step) {
-  return OpsComparison(oracle, candidate).run(last_step);
+                              std::uint32_t last_step, bool given_tokens) {
+  return OpsComparison(oracle, candidate, given_tokens).run(last_step);
 }
 
 }  // namespace goldentrace

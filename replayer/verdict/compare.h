@@ -9,8 +9,10 @@
 
 namespace goldentrace {
 
-// Compares steps up to and including `last_step`; both traces' later steps have other inputs.
+// Compares steps up to and including `last_step`; both traces' later steps have other inputs. With
+// `given_tokens` nothing follows from which token was chosen: decisions outside every module are
+// then left to the rung of the tokens.
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
-                              std::uint32_t last_step);
+                              std::uint32_t last_step, bool given_tokens);
 
 }  // namespace goldentrace

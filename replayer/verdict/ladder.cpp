@@ -60,6 +60,38 @@ std::string piece(const std::vector<std::string>& pieces, std::size_t i) {
   return i < pieces.size() ? pieces[i] : std::string();
 }
 
+// The token that went on after step `i`.
+std::int64_t fed_token(const Text& text, std::size_t i) {
+  const Request* request = only_request(text);
+  if (request != nullptr && request->forced() && i < request->output_ids.size())
+    return request->output_ids[i];
+  return text.steps[i].chosen;
+}
+
+// The text of a step's choice, where the tokens that went on have it.
+std::string chosen_piece(const Text& text, std::size_t i) {
+  const Request* request = only_request(text);
+  if (request == nullptr) return {};
+  if (!request->forced()) return piece(request->output_pieces, i);
+  const auto found = std::ranges::find(request->output_ids, text.steps[i].chosen);
+  return piece(request->output_pieces,
+               static_cast<std::size_t>(found - request->output_ids.begin()));
+}
+
+// The oracle's own gap between the two tokens is no more than what the band lets the difference of
+// two logits move, each by `logits_band` of their root mean square. An infinite logit is no tie,
+// nor is anything where the logits' size is not known.
+bool is_tie(const Step& oracle, std::int64_t other_token, double logits_band) {
+  const auto other = std::ranges::find(oracle.top_ids, other_token);
+  if (other == oracle.top_ids.end()) return false;
+  const double gap =
+      static_cast<double>(oracle.top_logits.front()) -
+      static_cast<double>(
+          oracle.top_logits[static_cast<std::size_t>(other - oracle.top_ids.begin())]);
+  return std::isfinite(gap) && oracle.logits_rms > 0 &&
+         gap <= logits_band * oracle.logits_rms * std::numbers::sqrt2;
+}
+
 }  // namespace
 
 std::string model_type(const std::string& config_json) {
@@ -192,20 +224,34 @@ Rung compare_sampling(const Text& oracle, const Text& candidate) {
   for (const Setting& setting : want->sampling) settings[setting.name].first = setting.value;
   for (const Setting& setting : got->sampling) settings[setting.name].second = setting.value;
   settings.erase("max_new_tokens");
+  // Nor is what ends a run, where given tokens do.
+  const bool forced = want->forced() || got->forced();
+  if (forced) {
+    settings.erase("forced");
+    settings.erase("ignore_eos");
+  }
   for (const auto& [name, values] : settings) {
     if (values.first != values.second) {
       rung.details.push_back(name + ": oracle " + quoted(values.first) + ", candidate " +
                              quoted(values.second));
     }
   }
-  if (want->stop_ids != got->stop_ids) {
+  if (!forced && want->stop_ids != got->stop_ids) {
     rung.details.push_back("stop ids: " + std::to_string(want->stop_ids.size()) + " / " +
                            std::to_string(got->stop_ids.size()));
   }
   rung.status = rung.details.empty() ? RungStatus::kOk : RungStatus::kDiff;
-  rung.text = rung.details.empty()
-                  ? "greedy, " + std::to_string(want->stop_ids.size()) + " stop ids"
-                  : std::to_string(rung.details.size()) + " settings differ";
+  if (!rung.details.empty()) {
+    rung.text = std::to_string(rung.details.size()) + " settings differ";
+  } else if (forced) {
+    rung.text = std::string("greedy; ") +
+                (!want->forced()  ? "the candidate"
+                 : !got->forced() ? "the oracle"
+                                  : "both") +
+                " fed given tokens";
+  } else {
+    rung.text = "greedy, " + std::to_string(want->stop_ids.size()) + " stop ids";
+  }
   return rung;
 }
 
@@ -239,7 +285,7 @@ Rung compare_logits(const Text& oracle, const Text& candidate, double logits_ban
         worst_step = want.step;
       }
     }
-    if (want.chosen != got.chosen) break;  // the next step has another input
+    if (fed_token(oracle, i) != fed_token(candidate, i)) break;  // the next step has another input
   }
   if (steps == 0 || !pool.judged()) {
     rung.text = "not in the evidence of both";
@@ -251,6 +297,25 @@ Rung compare_logits(const Text& oracle, const Text& candidate, double logits_ban
               std::to_string(worst_step);
   return rung;
 }
+
+namespace {
+
+void describe_difference(const Text& oracle, const Text& candidate, std::size_t i,
+                         TokensReport& report) {
+  const Step& want = oracle.steps[i];
+  const Step& got = candidate.steps[i];
+  report.first_step = want.step;
+  const Row* last = want.rows.empty() ? nullptr : &want.rows.back();
+  report.position = last == nullptr ? -1 : last->position + static_cast<std::int64_t>(last->count);
+  report.oracle_token = want.chosen;
+  report.candidate_token = got.chosen;
+  report.oracle_gap_ulp = want.gap_ulp;
+  report.candidate_gap_ulp = got.gap_ulp;
+  report.oracle_piece = chosen_piece(oracle, i);
+  report.candidate_piece = chosen_piece(candidate, i);
+}
+
+}  // namespace
 
 TokensReport compare_tokens(const Text& oracle, const Text& candidate, double logits_band) {
   TokensReport report;
@@ -270,37 +335,23 @@ TokensReport compare_tokens(const Text& oracle, const Text& candidate, double lo
     }
     if (want.chosen == got.chosen) {
       ++report.compared;
-      continue;
+    } else {
+      ++report.differing;
+      const bool tie = is_tie(want, got.chosen, logits_band);
+      // The first difference is shown, and a first one that is no tie in its place.
+      const bool worse = !tie && report.rung.status == RungStatus::kTie;
+      if (!report.first_step || worse) {
+        report.rung.status = tie ? RungStatus::kTie : RungStatus::kDiff;
+        describe_difference(oracle, candidate, i, report);
+      }
     }
-    report.first_step = want.step;
-    const Row* last = want.rows.empty() ? nullptr : &want.rows.back();
-    report.position =
-        last == nullptr ? -1 : last->position + static_cast<std::int64_t>(last->count);
-    report.oracle_token = want.chosen;
-    report.candidate_token = got.chosen;
-    report.oracle_gap_ulp = want.gap_ulp;
-    report.candidate_gap_ulp = got.gap_ulp;
-    const Request* request = only_request(oracle);
-    if (request != nullptr) report.oracle_piece = piece(request->output_pieces, i);
-    request = only_request(candidate);
-    if (request != nullptr) report.candidate_piece = piece(request->output_pieces, i);
-
-    // A tie: the oracle's own gap between the two tokens is no more than what the band lets the
-    // difference of two logits move, each by `logits_band` of their root mean square.
-    double gap = INFINITY;
-    const auto other = std::find(want.top_ids.begin(), want.top_ids.end(), got.chosen);
-    if (other != want.top_ids.end()) {
-      gap = static_cast<double>(want.top_logits.front()) -
-            static_cast<double>(
-                want.top_logits[static_cast<std::size_t>(other - want.top_ids.begin())]);
+    if (fed_token(oracle, i) != fed_token(candidate, i)) {
+      if (i + 1 < count || report.differing > 0) report.parted = want.step;
+      break;
     }
-    // An infinite logit is no tie, nor is anything where the logits' size is not known.
-    const bool tie = std::isfinite(gap) && want.logits_rms > 0 &&
-                     gap <= logits_band * want.logits_rms * std::numbers::sqrt2;
-    report.rung.status = tie ? RungStatus::kTie : RungStatus::kDiff;
-    return report;
+    if (want.chosen != got.chosen) report.went_on = true;
   }
-  report.rung.status = RungStatus::kOk;
+  if (report.differing == 0) report.rung.status = RungStatus::kOk;
   return report;
 }
 

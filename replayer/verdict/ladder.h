@@ -19,13 +19,16 @@ Rung compare_weights(const std::vector<Parameter>& oracle, const std::vector<Par
 // Field by field; fields that say how a model is run or where it came from, not what it is, are
 // left out.
 Rung compare_config(const std::string& oracle_json, const std::string& candidate_json);
+// Of a forced run, which was fed given tokens, the rules that end a run say nothing.
 Rung compare_sampling(const Text& oracle, const Text& candidate);
 // The top logits of every step whose inputs are equal, against the default band: root mean square
 // of the differences over that of the logits.
 Rung compare_logits(const Text& oracle, const Text& candidate, double logits_band);
-// Greedy tokens step by step, up to where they part. That is a tie when the oracle's own gap
-// between the two tokens is no more than `logits_band` lets the difference of two logits move;
-// run_replay takes it back when the runs are not sound up to there.
+// Greedy tokens step by step, each side's own choice, as long as both were given the same tokens:
+// of runs that feed their choice, up to where they part; of runs forced along the same tokens, all.
+// A difference is a tie when the oracle's own gap between the two tokens is no more than
+// `logits_band` lets the difference of two logits move; run_replay takes it back when the runs are
+// not sound.
 TokensReport compare_tokens(const Text& oracle, const Text& candidate, double logits_band);
 
 // "model_type" of a config, or "".

@@ -26,6 +26,7 @@ Side describe_side(const TraceReader& trace) {
     if (!part.empty()) side.description += ", " + part;
   }
   side.calls = trace.summary().calls;
+  side.doubts = doubts_of(header, trace.summary());
   for (const Counter& counter : trace.summary().counters) {
     if (counter.severity != CounterSeverity::kInfo) side.losses += counter.value;
   }
@@ -77,9 +78,9 @@ void decide_agreement(ReplayReport& report) {
   }
   const TokensReport& tokens = report.tokens;
   how += tokens.compared > 0 ? ", greedy tokens identical" : ", tokens not compared";
-  if (tokens.compared > 0 && tokens.oracle_steps != tokens.candidate_steps) {
-    how += " in " + std::to_string(tokens.compared) + " of " +
-           std::to_string(std::max(tokens.oracle_steps, tokens.candidate_steps)) + " steps";
+  const std::size_t steps = std::max(tokens.oracle_steps, tokens.candidate_steps);
+  if (tokens.compared > 0 && tokens.compared < steps) {
+    how += " in " + std::to_string(tokens.compared) + " of " + std::to_string(steps) + " steps";
   }
   report.headline = how;
 }
@@ -122,11 +123,15 @@ void decide(ReplayReport& report) {
     report.headline = "logits: out of band, though every aligned call is in band";
   } else if (differs(report.tokens.rung)) {
     report.verdict = Verdict::kTokens;
-    report.headline = "tokens: greedy decoding took another token";
+    report.headline = report.tokens.went_on ? "tokens: greedy decoding would take another token"
+                                            : "tokens: greedy decoding took another token";
   } else if (report.tokens.rung.status == RungStatus::kTie) {
     report.verdict = Verdict::kTie;
-    report.headline = "up to step " + std::to_string(*report.tokens.first_step) +
-                      ", where the texts part at a tie: either token is right";
+    const std::string step = std::to_string(*report.tokens.first_step);
+    report.headline =
+        report.tokens.went_on
+            ? "along the same tokens the choices differ only at ties, first in step " + step
+            : "up to step " + step + ", where the texts part at a tie: either token is right";
   } else {
     decide_agreement(report);
   }
@@ -272,7 +277,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
     report.logits = compare_logits(oracle->text, candidate->text, band);
     report.tokens = compare_tokens(oracle->text, candidate->text, band);
     auto ops = compare_ops(*oracle->trace, *candidate->trace,
-                           report.tokens.first_step.value_or(kLastStep));
+                           report.tokens.parted.value_or(kLastStep), report.tokens.went_on);
     if (!ops.ok()) return ops.status();
     report.ops = std::move(*ops);
     decide_ops(report);

@@ -125,6 +125,11 @@ Status Dictionary::check_calls(const ProgramChunk& chunk) const {
           return corrupt("argument is an undefined string");
         }
         break;
+      case NodeKind::kStorage:
+        if (static_cast<std::uint64_t>(node.value) >= storages_.size()) {
+          return corrupt("argument is an undefined storage");
+        }
+        break;
       default:
         break;
     }

@@ -81,6 +81,7 @@ enum class NodeKind : std::uint8_t {
   kWrappedDouble = 13,
   kWrappedBool = 14,
   kUnstorable = 15,  // value: string id, the reason; the call can't be executed again
+  kStorage = 16,     // value: storage id; memory without a geometry, as set_ takes it
 };
 
 // One item of a call's arguments or results, in pre-order.

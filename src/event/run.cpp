@@ -11,6 +11,12 @@ const std::string& Header::environment_value(const std::string& key) const {
   return found == environment.end() ? kEmpty : found->second;
 }
 
+bool Request::forced() const {
+  return std::any_of(sampling.begin(), sampling.end(), [](const Setting& setting) {
+    return setting.name == "forced" && setting.value == "true";
+  });
+}
+
 std::uint64_t Summary::counter(const std::string& name) const {
   const auto found = std::find_if(counters.begin(), counters.end(),
                                   [&](const Counter& counter) { return counter.name == name; });

@@ -27,6 +27,10 @@ struct Header {
   std::uint32_t rank = 0;
   std::uint32_t world = 1;
   std::string mesh;  // free-form until ranks are joined
+  // What ran at each module path ("transformers.models.x.modeling_x.XMLP"), sorted by path.
+  std::vector<std::pair<std::string, std::string>> modules;
+  // What makes the run a doubtful oracle, each "kind: text"; the kinds are listed in FORMAT.md.
+  std::vector<std::string> warnings;
 
   // The value under `key`, or "".
   [[nodiscard]] const std::string& environment_value(const std::string& key) const;
@@ -86,6 +90,9 @@ struct Request {
   std::vector<std::int64_t> output_ids;
   std::vector<std::string> output_pieces;
   bool operator==(const Request&) const = default;
+
+  // The run was fed output_ids, whatever the model chose: the setting "forced" is "true".
+  [[nodiscard]] bool forced() const;
 };
 
 // Rows [first_row, first_row + count) of a step's tensors are `request` at `position` and on.
@@ -97,7 +104,7 @@ struct Row {
   bool operator==(const Row&) const = default;
 };
 
-// One forward pass and the token that greedy decoding took from it.
+// One forward pass and the token that greedy decoding chose from it.
 struct Step {
   std::uint32_t step = 0;
   std::vector<Row> rows;

@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "src/format/codec.h"
 #include "src/format/trace_generated.h"
@@ -84,6 +85,17 @@ class Copier {
     out.reserve(length(vector));
     for (flatbuffers::uoffset_t i = 0; i < length(vector); ++i) {
       out.push_back(text(vector->Get(i)));
+    }
+    return out;
+  }
+
+  std::vector<std::pair<std::string, std::string>> pairs(
+      const flatbuffers::Vector<flatbuffers::Offset<wire::KeyValue>>* vector) {
+    std::vector<std::pair<std::string, std::string>> out;
+    if (!take(length(vector) * sizeof(flatbuffers::uoffset_t))) return out;
+    out.reserve(length(vector));
+    for (flatbuffers::uoffset_t i = 0; i < length(vector); ++i) {
+      out.emplace_back(text(vector->Get(i)->key()), text(vector->Get(i)->value()));
     }
     return out;
   }
@@ -282,7 +294,7 @@ class CallDecoder {
       if (children < 0) return corrupt("list of negative length");
     } else if (node.kind == NodeKind::kComplex) {
       children = 2;
-    } else if (kind > static_cast<std::uint8_t>(NodeKind::kUnstorable)) {
+    } else if (kind > static_cast<std::uint8_t>(NodeKind::kStorage)) {
       return unknown("node kind", kind);
     }
     const std::size_t own = chunk_.nodes.size();
@@ -367,16 +379,14 @@ Result<Header> decode_header(std::span<const std::byte> raw) {
   header.device = copy.text(table->device());
   header.dtype = copy.text(table->dtype());
   header.model_config = copy.text(table->model_config());
-  if (table->environment() != nullptr) {
-    for (const wire::KeyValue* entry : *table->environment()) {
-      header.environment.emplace_back(copy.text(entry->key()), copy.text(entry->value()));
-    }
-  }
+  header.environment = copy.pairs(table->environment());
   header.command = copy.texts(table->command());
   header.started_unix_ns = table->started_unix_ns();
   header.rank = table->rank();
   header.world = table->world();
   header.mesh = copy.text(table->mesh());
+  header.modules = copy.pairs(table->modules());
+  header.warnings = copy.texts(table->warnings());
   if (copy.broken()) return bad_offsets();
   return header;
 }

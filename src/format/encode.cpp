@@ -188,29 +188,35 @@ void add_stats(const ProgramChunk& chunk, wire::ProgramT& program) {
   }
 }
 
+Offset<flatbuffers::Vector<Offset<wire::KeyValue>>> key_values(
+    FlatBufferBuilder& builder, const std::vector<std::pair<std::string, std::string>>& pairs) {
+  std::vector<Offset<wire::KeyValue>> entries;
+  entries.reserve(pairs.size());
+  for (const auto& [key, value] : pairs) {
+    const auto key_text = builder.CreateString(key);
+    entries.push_back(wire::CreateKeyValue(builder, key_text, builder.CreateString(value)));
+  }
+  return builder.CreateVector(entries);
+}
+
 }  // namespace
 
 Bytes encode_header(const Header& header) {
   FlatBufferBuilder builder(4096);
-  std::vector<Offset<wire::KeyValue>> environment;
-  for (const auto& [key, value] : header.environment) {
-    const auto key_text = builder.CreateString(key);
-    environment.push_back(wire::CreateKeyValue(builder, key_text, builder.CreateString(value)));
-  }
-  std::vector<Offset<flatbuffers::String>> command;
-  for (const std::string& word : header.command) command.push_back(builder.CreateString(word));
   const auto engine = builder.CreateString(header.engine);
   const auto engine_version = builder.CreateString(header.engine_version);
   const auto device = builder.CreateString(header.device);
   const auto dtype = builder.CreateString(header.dtype);
   const auto model_config = builder.CreateString(header.model_config);
-  const auto environment_vector = builder.CreateVector(environment);
-  const auto command_vector = builder.CreateVector(command);
+  const auto environment = key_values(builder, header.environment);
+  const auto command = builder.CreateVectorOfStrings(header.command);
   const auto mesh = builder.CreateString(header.mesh);
-  return finish(builder,
-                wire::CreateHeader(builder, header.major, header.minor, engine, engine_version,
-                                   device, dtype, model_config, environment_vector, command_vector,
-                                   header.started_unix_ns, header.rank, header.world, mesh));
+  const auto modules = key_values(builder, header.modules);
+  const auto warnings = builder.CreateVectorOfStrings(header.warnings);
+  return finish(builder, wire::CreateHeader(builder, header.major, header.minor, engine,
+                                            engine_version, device, dtype, model_config,
+                                            environment, command, header.started_unix_ns,
+                                            header.rank, header.world, mesh, modules, warnings));
 }
 
 Bytes encode_program(const ProgramChunk& chunk) {

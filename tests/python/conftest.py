@@ -38,6 +38,12 @@ def run_replay(*arguments):
     return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
 
 
+@pytest.fixture
+def replay():
+    """replay(arguments...): the program's CompletedProcess."""
+    return run_replay
+
+
 def _lines(*arguments):
     done = run_replay(*arguments, "--json")
     assert done.returncode == 0, done.stderr

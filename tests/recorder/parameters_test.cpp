@@ -1,10 +1,12 @@
 // The parameter dictionary: recipes from a checkpoint, values where there is none, tied memory.
 #include <ATen/ops/add.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
@@ -43,6 +45,36 @@ TEST_F(ParametersTest, ACastParameterIsCastAgain) {
   const std::string weights = write_weights("w", weight);
   record_linear(weight.to(at::kBFloat16), Recipe::kCast, {"w"});
   expect_reproduced(weights);
+}
+
+TEST_F(ParametersTest, ConcatTakesTheSourcesElementsInTheParametersShapeAndDtype) {
+  const std::string weights = write_weights("w", weight);
+  // Twice the 40 x 50 of the checkpoint, as a parameter of another rank and dtype.
+  const at::Tensor fused = at::cat({weight, weight}).reshape({2, 80, 25}).to(at::kBFloat16);
+  const auto run = [&](Recipe recipe, const at::Tensor& parameter) {
+    record([&](Recorder& recorder) {
+      const auto kind = ParameterKind::kParameter;
+      EXPECT_TRUE(recorder.add_parameter("w", kind, parameter, recipe, {"w", "w"}).ok());
+      at::mul(parameter, parameter);
+    });
+  };
+  run(Recipe::kConcat, fused);
+  expect_reproduced(weights);
+  run(Recipe::kStack, at::stack({weight, weight}).to(at::kBFloat16));
+  expect_reproduced(weights);
+  run(Recipe::kConcat, fused.narrow(0, 0, 1).contiguous());  // fewer elements than the sources
+  EXPECT_THAT(verify({.trace = trace_path(), .weights = weights})->wrong_parameters,
+              ElementsAre("w"));
+}
+
+TEST_F(ParametersTest, AKnownHashIsTakenAsItIs) {
+  const Recorded recorded = record([&](Recorder& recorder) {
+    const auto kind = ParameterKind::kParameter;
+    const Hash128 known{1, 2};
+    const auto hash = recorder.add_parameter("w", kind, weight, Recipe::kSame, {"w"}, &known);
+    EXPECT_EQ(*hash, known);
+  });
+  EXPECT_EQ((*recorded.trace->parameters())[0].hash, (Hash128{1, 2}));
 }
 
 TEST_F(ParametersTest, AParameterWithoutARecipeIsStoredAndCounted) {

@@ -154,7 +154,7 @@ ProgramChunk rich_chunk() {
               .scope = 0,
               .step = 1,
               .flags = kCallNotExecutable | kCallRandom,
-              .arguments = 19,
+              .arguments = 20,
               .results = 2});
   make.node(NodeKind::kNone, 0);
   make.node(NodeKind::kUndefinedTensor, 0);
@@ -180,6 +180,7 @@ ProgramChunk rich_chunk() {
   make.node(NodeKind::kWrappedDouble, bits(1e-6));
   make.node(NodeKind::kWrappedBool, 1);
   make.node(NodeKind::kUnstorable, 4);
+  make.node(NodeKind::kStorage, 0);
   make.node(NodeKind::kTuple, 0);
   make.node(NodeKind::kBool, 0);
   make.results();
@@ -229,6 +230,8 @@ Header sample_header() {
   header.rank = 1;
   header.world = 2;
   header.mesh = "tp=2";
+  header.modules = {{"", "tiny.Model"}, {"layers.0.mlp", "tiny.MLP, forward by fast.mlp"}};
+  header.warnings = {"impure: layers.0.mlp: runs fast.mlp", "training: training mode is on"};
   return header;
 }
 

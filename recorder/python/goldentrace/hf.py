@@ -3,6 +3,7 @@
 Run by the `record` program, which owns the command line: `python -m goldentrace.hf OPTIONS.json`.
 The functions are also there for scripts that change a model before they record it."""
 
+import functools
 import inspect
 import json
 import math
@@ -11,14 +12,18 @@ import pathlib
 import platform
 import sys
 
-# The reference path: no kernels from a hub in place of the modelling code, and no network.
+from goldentrace import purity
+
+# The reference path: no kernels from a hub or from other packages in place of the modelling code,
+# and no network.
 os.environ["USE_HUB_KERNELS"] = "NO"
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+purity.force_reference()
 
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
-from goldentrace import native  # noqa: E402
+from goldentrace import native, selfcheck  # noqa: E402
 from goldentrace import recording as gt  # noqa: E402
 from goldentrace.checkpoint import Checkpoint  # noqa: E402
 from goldentrace.parameters import KnownParameters  # noqa: E402
@@ -54,9 +59,11 @@ def load(folder, dtype="bfloat16", attn="eager", device="cpu", experts="eager"):
         raise InputError("--device cuda: this machine has no CUDA device")
     if experts != "eager" and not model_class._can_set_experts_implementation():
         raise InputError(f"--experts {experts}: {model_class.__name__} has no experts to choose for")
-    model = model_class.from_pretrained(folder, dtype=getattr(torch, dtype),
-                                        attn_implementation=attn, experts_implementation=experts)
+    model, loading = model_class.from_pretrained(
+        folder, dtype=getattr(torch, dtype), attn_implementation=attn,
+        experts_implementation=experts, output_loading_info=True)
     model = model.to(device).eval()
+    _note_loading(model, loading)
     # Some kernels choose by alignment, and a checkpoint promises only 8 bytes: what is executed
     # again later, from memory of its own, must be what ran here.
     with torch.no_grad():
@@ -64,6 +71,21 @@ def load(folder, dtype="bfloat16", attn="eager", device="cpu", experts="eager"):
             if tensor.data_ptr() % 64:
                 tensor.data = tensor.data.clone()
     return model
+
+
+def _note_loading(model, loading):
+    """Notes which weights are not the checkpoint's, and which of the checkpoint's are not used."""
+    tied = getattr(model, "all_tied_weights_keys", None) or {}
+    missing = sorted(set(loading["missing_keys"]) - set(tied))
+    mismatched = sorted(key[0] if isinstance(key, tuple) else key
+                        for key in loading["mismatched_keys"])
+    for kind, why, names in (
+            ("initialised", "the checkpoint lacks it", missing),
+            ("initialised", "the checkpoint has another shape", mismatched),
+            ("unexpected", "in the checkpoint, not in the model",
+             sorted(loading["unexpected_keys"]))):
+        for name in names:
+            purity.note(model, f"{kind}: {name}: {why}")
 
 
 def tokenizer_of(folder):
@@ -183,7 +205,8 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=(), forced=None):
 
 def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dtype="bfloat16",
                  attn="eager", device="cpu", max_new_tokens=None, ignore_eos=False, rules=(),
-                 fail_at_call=0, command=None, forced=None, parameters=None):
+                 fail_at_call=0, command=None, forced=None, parameters=None,
+                 strict=False, check_reads=False):
     """Records one greedy run of a loaded model. Returns (ids that went on, last-position logits).
 
     `forced` ids are fed in place of the model's choices. `max_new_tokens` is as many as are forced,
@@ -195,6 +218,7 @@ def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dt
         max_new_tokens = 16 if forced is None else len(forced)
     stops = [] if ignore_eos else stop_ids_of(model)
     with gt.record(path, model, parameters=parameters, rules=rules, fail_at_call=fail_at_call,
+                   strict=strict, check_reads=check_reads,
                    header=header_of(model, dtype, attn, device, command or sys.argv)) as recording:
         made, steps, logits = generate(recording, model, ids, max_new_tokens, stops, forced)
         settings = {"do_sample": "false", "max_new_tokens": str(max_new_tokens),
@@ -226,22 +250,28 @@ def _record_run(run, model, tokenizer, parameters, options):
     """Records one of the runs that the command line asked for, and says so in a line."""
     ids, forced = inputs_of(run, tokenizer)
     check_ids([*ids, *(forced or ())], model, run["origin"])
-    made, _ = record_model(
+    made, logits = record_model(
         model, ids, run["output"], parameters=parameters, tokenizer=tokenizer,
         prompt=run["prompt"] or "", dtype=options["dtype"], attn=options["attn"],
         device=options["device"], max_new_tokens=run["max_new_tokens"], forced=forced,
-        ignore_eos=options["ignore_eos"], rules=options["rules"], command=options["command"])
+        ignore_eos=options["ignore_eos"], rules=options["rules"], command=options["command"],
+        strict=options["strict"], check_reads=options["selfcheck"])
     summary = json.loads(native.summary())
     counters = {name: c["value"] for name, c in summary["counters"].items() if c["value"]}
     print(f"recorded {run['output']}: {summary['calls']} calls, {len(ids)} prompt + "
           f"{len(made)} {'new' if forced is None else 'forced'} tokens, "
           f"{pathlib.Path(run['output']).stat().st_size} bytes"
           + "".join(f", {name} {value}" for name, value in counters.items()), flush=True)
+    if options["selfcheck"]:
+        selfcheck.report(selfcheck.run(model, ids, logits, summary, run["output"], options["model"],
+                                       functools.partial(generate, forced=forced),
+                                       options["replay"]))
 
 
 def message_of(error):
     """What went wrong in one line, with the error's type unless the message was meant for people."""
-    known = isinstance(error, (InputError, gt.RecordingError, FileNotFoundError))
+    known = isinstance(error, (InputError, gt.RecordingError, selfcheck.Failed,
+                               FileNotFoundError))
     text = " ".join(str(error).split())[:300]
     return text if known else f"{type(error).__name__}: {text}"
 

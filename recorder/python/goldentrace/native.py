@@ -33,6 +33,8 @@ stop = _declare("stop")
 summary = _declare("summary", result=_text)
 pause = _declare("pause", result=None)
 resume = _declare("resume", result=None)
+pause_all = _declare("pause_all", result=None)
+resume_all = _declare("resume_all", result=None)
 set_step = _declare("set_step", _u32)
 parameter = _declare("parameter", _text, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, _text,
                      ctypes.POINTER(ctypes.c_uint64))

@@ -9,8 +9,8 @@ import torch
 from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
 
-from goldentrace import _hooks, compilers, native  # noqa: F401  compilers: for its effect
-from goldentrace.native import RecordingError, check, tensor_hash  # noqa: F401
+from goldentrace import _hooks, compilers, native, purity  # noqa: F401  compilers: for its effect
+from goldentrace.native import RecordingError, check, tensor_hash  # noqa: F401  tensor_hash: public
 from goldentrace.parameters import KnownParameters
 
 
@@ -26,12 +26,14 @@ class Recording:
     `adopt(module)`, if given, is called with each module that is called outside every named one
     and has no name yet; it may give one by `name_modules`."""
 
-    def __init__(self, path, *, header=None, rules=(), fail_at_call=0, adopt=None):
+    def __init__(self, path, *, header=None, rules=(), check_reads=False, fail_at_call=0,
+                 adopt=None):
         facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
         facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
-        options = {"rules": list(rules), "fail_at_call": fail_at_call}
+        options = {"rules": list(rules), "fail_at_call": fail_at_call,
+                   "check_reads": check_reads}
         check(native.start(str(path).encode(), json.dumps(facts).encode(),
-                            json.dumps(options).encode()))
+                           json.dumps(options).encode()))
         self._modules = {}  # id: weak reference
         _hooks.start(adopt)
         self._hooks = [
@@ -124,14 +126,25 @@ class Recording:
 
 @contextlib.contextmanager
 def record(path, model=None, *, checkpoint=None, parameters=None, header=None, rules=(),
-           fail_at_call=0):
+           strict=False, check_reads=False, fail_at_call=0):
     """Records every dispatcher call of the block into the trace file `path`.
 
     `checkpoint` and `parameters` are those of `add_model`. `rules` are `--rule` texts; `header`
     overrides header fields. Raises RecordingError at the end when the trace is not whole; an
-    exception of the block itself passes untouched.
-    `fail_at_call` forces a fault inside the recorder, for tests."""
-    recording = Recording(path, header=header, rules=rules, fail_at_call=fail_at_call)
+    exception of the block itself passes untouched. What in `model` is not its authors' code, or
+    makes it a doubtful oracle, is stored in the trace; `strict` raises RecordingError instead,
+    before anything is written. `check_reads` hashes whatever a call reads again, so that no write
+    behind torch's back is missed. `fail_at_call` forces a fault inside the recorder, for tests."""
+    facts = dict(header or {})
+    if model is not None:
+        facts["modules"], impurities = purity.inspect_model(model)
+        facts["warnings"] = purity.warnings_of(model, impurities)
+        refused = purity.refusals(facts["warnings"])
+        if strict and refused:
+            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+            raise RecordingError(f"strict: {refused[0]}{more}")
+    recording = Recording(path, header=facts, rules=rules, check_reads=check_reads,
+                          fail_at_call=fail_at_call)
     try:
         if model is not None:
             recording.add_model(model, checkpoint, parameters)

@@ -3,6 +3,7 @@
 Started by the sitecustomize that `record -- COMMAND` puts on PYTHONPATH. Options are in
 $GOLDENTRACE_SCRIPT as JSON: output, rules. Nothing here may disturb the script."""
 
+import functools
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import threading
 from goldentrace import native  # noqa: F401  first of all: it refuses another torch or Python
 from goldentrace import journal
 from goldentrace.adoption import Adoption
+from goldentrace.imports import after_import
 from goldentrace.recording import Recording, RecordingError
 
 _recording = None
@@ -33,6 +35,7 @@ def begin():
     _recording = Recording(output, header=header, rules=options["rules"], adopt=adoption.adopt)
     adoption.recording = _recording
     _process = os.getpid()
+    after_import("transformers.modeling_utils", _leave_loading_out)
     journal.tell("recording", str(output))
     _end_at_the_end_of_a_forked_process()
     _end_at_signals()
@@ -48,6 +51,22 @@ def end():
         recording.close()
     except RecordingError as error:
         journal.fail(error)
+
+
+def _leave_loading_out(modeling_utils):
+    """transformers' loading is no part of the program: the parameters come from the checkpoint. It
+    would put every weight into the trace, through the threads that it loads with."""
+    method = modeling_utils.PreTrainedModel.from_pretrained.__func__
+
+    @functools.wraps(method)
+    def from_pretrained(cls, *arguments, **options):
+        native.pause_all()
+        try:
+            return method(cls, *arguments, **options)
+        finally:
+            native.resume_all()
+
+    modeling_utils.PreTrainedModel.from_pretrained = classmethod(from_pretrained)
 
 
 def _end_at_the_end_of_a_forked_process():

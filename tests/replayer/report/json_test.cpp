@@ -38,10 +38,15 @@ TEST(JsonReport, ParsesAndNamesVersionVerdictAndExitWhateverTheTraceContains) {
 }
 
 TEST(JsonReport, HasAllDetailsAndCounts) {
-  const json report = json::parse(json_report(full_report(Verdict::kWeights, false)));
+  ReplayReport whole = full_report(Verdict::kWeights, false);
+  whole.oracle.doubts.impure = {"mlp: runs a"};
+  whole.candidate.doubts.warnings = {"training: mlp: on"};
+  const json report = json::parse(json_report(whole));
   EXPECT_EQ(report["weights"]["status"], "diff");
   EXPECT_EQ(report["weights"]["details"].size(), 7u);
   EXPECT_EQ(report["candidate"]["losses"], 1);
+  EXPECT_EQ(report["oracle"]["not_pure"], json::array({"mlp: runs a"}));
+  EXPECT_EQ(report["candidate"]["warnings"], json::array({"training: mlp: on"}));
   EXPECT_EQ(report["ops"]["matched"], 9133);
   EXPECT_EQ(report["ops"]["not_judged"], 243);
   EXPECT_EQ(report["ops"]["not_judged_hash_only"], 3);

@@ -50,11 +50,16 @@ TEST_F(Show, SummaryNamesWhoRanAndWhatWasCounted) {
   EXPECT_EQ(object["counters"]["holes"]["value"], 1);
   EXPECT_EQ(object["counters"]["holes"]["first"], "call 2: aten::linear");
   EXPECT_EQ(object["command"].size(), 5u);
+  EXPECT_EQ(object["modules"]["layers.0.mlp"], "tiny.MLP, forward by fast.mlp");
+  EXPECT_EQ(object["warnings"].size(), 2u);
 
   const std::vector<std::string> text = lines(ShowWhat::kSummary, false);
   EXPECT_THAT(text, ::testing::Contains("engine      transformers 5.24.0"));
   EXPECT_THAT(text, ::testing::Contains("environment torch                     2.9.0"));
   EXPECT_THAT(text, ::testing::Contains("counters    holes                     1"));
+  EXPECT_THAT(text, ::testing::Contains("modules     2"));
+  EXPECT_THAT(text, ::testing::Contains("oracle not pure: layers.0.mlp runs fast.mlp"));
+  EXPECT_THAT(text, ::testing::Contains("oracle warned: training: training mode is on"));
 }
 
 TEST_F(Show, CallsInTextAreOneLineEachWithEveryKindOfArgument) {
@@ -85,7 +90,7 @@ TEST_F(Show, CallsInJsonAreOneObjectALine) {
   EXPECT_EQ(first["writes"][0]["value_kept"], true);
   EXPECT_EQ(first["writes"][0]["hash"].get<std::string>().size(), 32u);
   const json second = json::parse(text[1]);
-  EXPECT_EQ(second["arguments"].size(), 19u);
+  EXPECT_EQ(second["arguments"].size(), 20u);
   EXPECT_EQ(second["arguments"][6], "nan");
   EXPECT_EQ(second["writes"][0]["hash"], nullptr);
   EXPECT_EQ(second["writes"][0]["undefined"], true);

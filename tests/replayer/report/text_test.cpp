@@ -70,6 +70,33 @@ TEST(TextReport, KeepsItsLayoutWhateverTheTraceContains) {
   }
 }
 
+// Details give way to what makes the oracle doubtful; no row of the fixed order does.
+TEST(TextReport, SaysUnderWhoRanThatTheOracleIsNotPureAndKeepsItsLength) {
+  for (const Verdict verdict : kEveryVerdict) {
+    SCOPED_TRACE(verdict_name(verdict));
+    ReplayReport report = full_report(verdict, false);
+    const std::vector<std::string> labels = labels_of(text_report(report));
+    report.oracle.doubts = {{"mlp: runs a", "mlp: runs b", "mlp: runs c"}, {"training: mlp: on"}};
+    report.candidate.doubts = {{"mlp: runs elsewhere"}, {}};
+    const std::string text = text_report(report);
+    expect_layout(text, exit_status(verdict));
+    const std::vector<std::string> lines = lines_of(text);
+    EXPECT_EQ(lines[3], "  oracle not pure: mlp runs a");
+    EXPECT_EQ(lines[4], "  oracle not pure: mlp runs b (and 1 other place)");
+    EXPECT_EQ(lines[5], "  oracle warned: training: mlp on");
+    EXPECT_THAT(text, Not(HasSubstr("elsewhere"))) << "a candidate need not be pure";
+    for (const std::string& label : labels) EXPECT_THAT(text, HasSubstr("  " + label));
+  }
+}
+
+TEST(TextReport, AVerifiedTraceIsStillNotPure) {
+  const Doubts doubts{{"mlp: runs a"}, {}};
+  const std::string text = text_report(sample_verify(true, false, false), doubts);
+  expect_layout(text, 0);
+  EXPECT_EQ(lines_of(text)[2], "  oracle not pure: mlp runs a");
+  EXPECT_THAT(text_report(sample_verify(true, false, false)), Not(HasSubstr("not pure")));
+}
+
 TEST(TextReport, GivesDetailsOfTheFirstRungThatDiffersOnly) {
   ReplayReport report = full_report(Verdict::kConfig, false);
   report.config = {RungStatus::kDiff, "7 of 9 fields differ", {"a", "b", "c", "d", "e", "f", "g"}};

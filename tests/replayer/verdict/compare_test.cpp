@@ -26,12 +26,12 @@ using testing::TempFolder;
 using testing::values_of;
 using testing::write_run;
 
-OpsReport compare(const MadeRun& oracle, const MadeRun& candidate) {
+OpsReport compare(const MadeRun& oracle, const MadeRun& candidate, bool given_tokens = false) {
   const TempFolder folder;
   const auto want = TraceReader::open(write_run(folder, "oracle.fb", oracle));
   const auto got = TraceReader::open(write_run(folder, "candidate.fb", candidate));
   if (!want.ok() || !got.ok()) throw std::runtime_error("can't open what was just written");
-  const auto report = compare_ops(**want, **got, 0xffffffff);
+  const auto report = compare_ops(**want, **got, 0xffffffff, given_tokens);
   if (!report.ok()) throw std::runtime_error(report.status().message());
   EXPECT_EQ(report->outputs, report->identical + report->decisions_differing + report->in_band +
                                  report->not_refuted + report->out_of_band + report->not_judged);
@@ -236,6 +236,22 @@ TEST(CompareOps, CountsDecisionsApart) {
   EXPECT_FALSE(report.first.has_value());
 }
 
+TEST(CompareOps, AChoiceThatNothingFollowsFromIsCountedButIsNoFirstDecision) {
+  MadeRun oracle = sample_run();
+  oracle.steps[0].push_back({"", "aten::argmax", {{{3}, DType::kInt64, Keep::kHash, true}}});
+  oracle.steps[1][5].outputs = {{{1}, DType::kInt64, Keep::kHash, true}};
+  MadeRun candidate = oracle;
+  candidate.steps[0][6].outputs[0].values = {4};
+  const OpsReport choice = compare(oracle, candidate, /*given_tokens=*/true);
+  EXPECT_EQ(choice.decisions_differing, 1u);
+  EXPECT_FALSE(choice.first_decision.has_value());
+  EXPECT_TRUE(compare(oracle, candidate).first_decision.has_value());
+  candidate.steps[1][5].outputs[0].values = {2};
+  const OpsReport router = compare(oracle, candidate, /*given_tokens=*/true);
+  ASSERT_TRUE(router.first_decision.has_value());
+  EXPECT_EQ(router.first_decision->step, 1u);
+}
+
 TEST(CompareOps, DoesNotJudgeTensorsOfLessThanSixteenElements) {
   MadeRun oracle = sample_run();
   oracle.steps[0][1].outputs = {{testing::numbers(1, 15)}};
@@ -286,7 +302,7 @@ TEST(CompareOps, StopsAfterTheLastStepAskedFor) {
   const TempFolder folder;
   const auto trace = TraceReader::open(write_run(folder, "t.fb", sample_run(4)));
   ASSERT_TRUE(trace.ok());
-  const auto report = compare_ops(**trace, **trace, 1);
+  const auto report = compare_ops(**trace, **trace, 1, false);
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->steps, 2u);
   EXPECT_EQ(report->outputs, 12u);

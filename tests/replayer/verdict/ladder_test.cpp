@@ -304,6 +304,23 @@ TEST(CompareSampling, ComparesSettingsAndStopIdsButNotTheLengthAllowed) {
        RungStatus::kDiff,
        "1 settings differ",
        {"stop ids: 2 / 1"}},
+      {"fed given tokens: what ends a run says nothing",
+       [](Text& t) {
+         t.requests[0].sampling.push_back({"forced", "true", "request"});
+         t.requests[0].sampling.push_back({"ignore_eos", "true", "request"});
+         t.requests[0].stop_ids.clear();
+       },
+       RungStatus::kOk,
+       "greedy; the candidate fed given tokens",
+       {}},
+      {"fed given tokens, but sampled",
+       [](Text& t) {
+         t.requests[0].sampling.push_back({"forced", "true", "request"});
+         t.requests[0].sampling[0].value = "true";
+       },
+       RungStatus::kDiff,
+       "1 settings differ",
+       {R"(do_sample: oracle "false", candidate "true")"}},
       {"no sampling record",
        [](Text& t) { t.requests[0].sampling.clear(); },
        RungStatus::kNotCompared,

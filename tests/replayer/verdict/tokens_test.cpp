@@ -115,6 +115,57 @@ TEST(CompareTokens, ClaimsNothingWithoutSteps) {
   EXPECT_EQ(report.compared, 0u);
 }
 
+// The same run, but fed `ids`; in step 1 the model itself chose 20.
+Text forced_along(const std::vector<std::int64_t>& ids) {
+  Text text = three_steps();
+  text.requests[0].sampling = {{"forced", "true", "request"}};
+  text.requests[0].output_ids = ids;
+  text.steps[1].chosen = 20;
+  return text;
+}
+
+TEST(CompareTokens, ARunForcedAlongTheOraclesTokensIsComparedChoiceByChoiceToItsEnd) {
+  const TokensReport report = compare_tokens(three_steps(), forced_along({10, 11, 12}), 0.06);
+  EXPECT_EQ(report.rung.status, RungStatus::kDiff);
+  EXPECT_EQ(report.compared, 2u);
+  EXPECT_EQ(report.differing, 1u);
+  EXPECT_TRUE(report.went_on);
+  EXPECT_FALSE(report.parted.has_value());
+  EXPECT_EQ(report.first_step, 1u);
+  EXPECT_EQ(report.candidate_token, 20);
+  EXPECT_EQ(report.candidate_piece, "");  // the piece there is that of the token fed
+}
+
+TEST(CompareTokens, AForcedRunPartsWhereItIsFedAnotherToken) {
+  // The oracle itself may be the forced side: it follows what an engine generated.
+  Text oracle = forced_along({10, 20, 12});
+  Text candidate = three_steps();
+  TokensReport report = compare_tokens(oracle, candidate, 0.06);
+  EXPECT_EQ(report.parted, 1u);
+  EXPECT_EQ(report.first_step, 1u);
+  EXPECT_FALSE(report.went_on);
+  // Equal choices, but other tokens were given.
+  oracle.steps[1].chosen = 11;
+  report = compare_tokens(oracle, candidate, 0.06);
+  EXPECT_EQ(report.rung.status, RungStatus::kOk);
+  EXPECT_EQ(report.compared, 2u);
+  EXPECT_EQ(report.parted, 1u);
+  EXPECT_FALSE(report.first_step.has_value());
+}
+
+TEST(CompareTokens, OfSeveralDifferencesTheFirstThatIsNoTieIsShown) {
+  Text oracle = three_steps();
+  for (Step& step : oracle.steps) step.logits_rms = 16 / std::numbers::sqrt2;  // room of 1
+  Text candidate = forced_along({10, 11, 12});
+  EXPECT_EQ(compare_tokens(oracle, candidate, 0.0625).rung.status, RungStatus::kTie);
+  candidate.steps[2].chosen = 20;
+  oracle.steps[2].top_logits = {5, 1};
+  const TokensReport report = compare_tokens(oracle, candidate, 0.0625);
+  EXPECT_EQ(report.rung.status, RungStatus::kDiff);
+  EXPECT_EQ(report.first_step, 2u);
+  EXPECT_EQ(report.differing, 2u);
+}
+
 // Rows and pieces are optional in a trace.
 TEST(CompareTokens, NamesAPartingWithoutRowsOrPieces) {
   Text oracle = three_steps();

@@ -58,6 +58,25 @@ TEST(Replay, EveryVerdictHasItsExitStatusAndSaysWhatDiffers) {
        Verdict::kSampling, 1, "sampling: the tokens were chosen by other rules"},
       {"another token, far from a tie", [](MadeRun& r) { r.text.steps[1].chosen = 7; },
        Verdict::kTokens, 1, "tokens: greedy decoding took another token"},
+      {"another choice along the same tokens",
+       [](MadeRun& r) {
+         r.text.requests[0].sampling.push_back({"forced", "true", "request"});
+         r.text.steps[1].chosen = 7;
+       },
+       Verdict::kTokens, 1, "tokens: greedy decoding would take another token"},
+      {"a fault after another choice along the same tokens is found",
+       [](MadeRun& r) {
+         r.text.requests[0].sampling.push_back({"forced", "true", "request"});
+         r.text.steps[1].chosen = 7;
+         values_of(r, 2, 2)[0] += 5;
+       },
+       Verdict::kOps, 1, "kernel: model.layers.1 differs first, by stats"},
+      {"fed other tokens from the second step on",
+       [](MadeRun& r) {
+         r.text.requests[0].sampling.push_back({"forced", "true", "request"});
+         r.text.requests[0].output_ids[0] = 7;
+       },
+       Verdict::kIdentical, 0, "bit-identical, greedy tokens identical in 1 of 3 steps"},
       {"no call in common",
        [](MadeRun& r) {
          for (auto& step : r.steps) {

@@ -64,6 +64,7 @@ TEST(Dictionary, RefusesIdsThatNothingDefines) {
       {"device argument", set_node(NodeKind::kDevice, 5), "undefined string"},
       {"generator", set_node(NodeKind::kGenerator, 5), "undefined string"},
       {"reason", set_node(NodeKind::kUnstorable, 5), "undefined string"},
+      {"storage", set_node(NodeKind::kStorage, 1u << 20), "undefined storage"},
       {"write", [](auto& c) { c.writes[0].tensor = 6; }, "undefined tensor"},
       {"external", [](auto& c) { c.externals[0].storage = 5; }, "external"},
   };

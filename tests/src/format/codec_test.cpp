@@ -123,6 +123,18 @@ TEST(Codec, HeaderRoundTrips) {
   EXPECT_EQ(back->rank, header.rank);
   EXPECT_EQ(back->world, header.world);
   EXPECT_EQ(back->mesh, header.mesh);
+  EXPECT_EQ(back->modules, header.modules);
+  EXPECT_EQ(back->warnings, header.warnings);
+}
+
+TEST(Codec, AHeaderKeepsModuleNamesOfAnyLengthAndBytes) {
+  Header header;
+  header.modules = {{"", ""}, {std::string("a\0b", 3), std::string(100'000, 'x')}};
+  header.warnings = {"", "not UTF-8: \xff"};
+  const auto back = decode_header(encode_header(header));
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back->modules, header.modules);
+  EXPECT_EQ(back->warnings, header.warnings);
 }
 
 TEST(Codec, ParametersRoundTrip) {

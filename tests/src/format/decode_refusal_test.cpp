@@ -452,6 +452,25 @@ TEST(DecodeValues, RefusesPartsThatDoNotFit) {
   }
 }
 
+// A small header whose modules would unfold into gigabytes: thousands of entries, one long name.
+TEST(DecodeHeader, RefusesModulesThatShareMoreThanTheChunkHolds) {
+  for (const std::size_t entries : {1u, 2000u}) {
+    SCOPED_TRACE(entries);
+    flatbuffers::FlatBufferBuilder b;
+    const auto name = b.CreateString(std::string(100'000, 'x'));
+    const auto entry = wire::CreateKeyValue(b, name, 0);
+    const auto modules =
+        b.CreateVector(std::vector<flatbuffers::Offset<wire::KeyValue>>(entries, entry));
+    wire::HeaderBuilder header(b);
+    header.add_modules(modules);
+    const auto decoded = decode_header(finish(b, header.Finish()));
+    EXPECT_EQ(decoded.ok(), entries == 1);
+    if (!decoded.ok()) {
+      EXPECT_THAT(decoded.status().message(), HasSubstr("many times over"));
+    }
+  }
+}
+
 TEST(DecodeIndex, RefusesValuesThatNoSearchWouldFind) {
   const ChunkEntry header{16, 1, 1, {}, 0, 0, ChunkKind::kHeader, Codec::kNone};
   const ChunkEntry values{57, 1, 1, {}, 0, 0, ChunkKind::kValues, Codec::kNone};
