@@ -164,8 +164,9 @@ Status check(const std::string& path, const std::string& shown) {
   const auto trace = TraceReader::open(path);
   if (!trace.ok()) {
     if (trace.status().code() != Code::kCorrupt) return trace.status();
-    return {Code::kCorrupt, shown + ": not whole: its process ended without closing it (os._exit, "
-                                    "exec, SIGKILL or a crash)"};
+    return {Code::kCorrupt, shown +
+                                ": not whole: its process ended without closing it (os._exit, "
+                                "exec, SIGKILL or a crash)"};
   }
   const Summary& summary = (*trace)->summary();
   std::string line = shown + ": " + grouped(summary.calls) + " calls, " +

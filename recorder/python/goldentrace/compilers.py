@@ -88,13 +88,6 @@ def _enter_results(given, changed, results):
                 tensor.clone()
 
 
-def _harmless(prepare):
-    """At worst graphs break at the hooks, or a compiled region leaves holes; nothing fails."""
-    def guarded(module):
-        with contextlib.suppress(Exception):
-            prepare(module)
-    return guarded
-
-
-after_import("torch._dynamo", _harmless(_prepare_dynamo))
-after_import("torch._inductor.output_code", _harmless(_prepare_inductor))
+# Should one fail: graphs break at the hooks, or a compiled region leaves holes.
+after_import("torch._dynamo", _prepare_dynamo)
+after_import("torch._inductor.output_code", _prepare_inductor)

@@ -30,14 +30,23 @@ class _Watcher:
             run(module)
             if self in sys.meta_path:
                 sys.meta_path.remove(self)
-                self._action(module)
+                _call(self._action, module)
 
         loader.exec_module = exec_module
 
 
+def _call(action, module):
+    """No import of the script may fail for what we add to it."""
+    try:
+        action(module)
+    except Exception:
+        pass
+
+
 def after_import(name, action):
-    """Calls `action(module)` once the module `name` is imported: now, or when that happens."""
+    """Calls `action(module)` once the module `name` is imported: now, or when that happens. What it
+    raises is dropped."""
     if name in sys.modules:
-        action(sys.modules[name])
+        _call(action, sys.modules[name])
     else:
         sys.meta_path.insert(0, _Watcher(name, action))
