@@ -93,7 +93,8 @@ def test_signals_reach_the_script(number, to_group, status, script, build, calls
         import time, torch
         torch.ones(3)
         print("ready", flush=True)
-        time.sleep(60)
+        for _ in range(600):  # not one long sleep: a signal just before it would wait for its end
+            time.sleep(0.1)
         """)
     child = subprocess.Popen(
         [build / "bin/record", "-o", script.trace, "--", PYTHON, path], stdout=subprocess.PIPE,
