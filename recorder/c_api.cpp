@@ -196,6 +196,14 @@ int goldentrace_parameter(const char* name, int kind, void* tensor_impl, int rec
   });
 }
 
+int goldentrace_cut_short(const char* why) {
+  return guarded([&]() -> Status {
+    GOLDENTRACE_RETURN_IF_ERROR(need_recorder());
+    recorder->cut_short(why);
+    return {};
+  });
+}
+
 int goldentrace_text(const char* text_json) {
   return guarded([&]() -> Status {
     GOLDENTRACE_RETURN_IF_ERROR(need_recorder());

@@ -38,6 +38,8 @@ GOLDENTRACE_EXTERN int goldentrace_set_step(uint32_t step);
 GOLDENTRACE_EXTERN int goldentrace_parameter(const char* name, int kind, void* tensor_impl,
                                              int recipe, const char* sources_json,
                                              const uint64_t* hash);
+/* The run ended early, and why; counted in the trace. */
+GOLDENTRACE_EXTERN int goldentrace_cut_short(const char* why);
 /* {"requests": [...], "steps": [...]}. */
 GOLDENTRACE_EXTERN int goldentrace_text(const char* text_json);
 /* The `hash` digest of a tensor's dense bytes: low and high half. */

@@ -161,10 +161,14 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
   const auto runs = runs_json(options, *inputs);
   if (!runs.ok()) return runs.status();
   const nlohmann::json json = {
-      {"model", options.model},     {"runs", *runs},
-      {"dtype", options.dtype},     {"attn", options.attn},
-      {"experts", options.experts}, {"device", options.device},
-      {"rules", options.rules},     {"ignore_eos", options.ignore_eos},
+      {"model", options.model},
+      {"runs", *runs},
+      {"dtype", options.dtype},
+      {"attn", options.attn},
+      {"experts", options.experts},
+      {"device", options.device},
+      {"rules", options.rules},
+      {"ignore_eos", options.ignore_eos},
       {"command", command},
       {"strict", options.strict},
       {"selfcheck", options.selfcheck},
@@ -261,8 +265,8 @@ int main(int argc, char** argv) {
       ->always_capture_default(false);
 
   // What is after -- is a command line of its own, unless a subcommand was named before it.
-  char** const separator =
-      std::find_if(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
+  char** const separator = std::find_if(
+      argv, argv + argc, [](const char* word) { return std::strcmp(word, "--") == 0; });
   const bool hf_named = argc > 1 && std::strcmp(argv[1], "hf") == 0;
   if (!hf_named && separator != argv + argc) script.command.assign(separator + 1, argv + argc);
   const auto own = hf_named ? argc : static_cast<int>(separator - argv);

@@ -26,8 +26,22 @@ std::atomic<int> paused_everywhere{0};
 constexpr std::string_view kCompiledRegion = "Torch-Compiled Region";
 constexpr std::string_view kCompiledScope = "<compiled>";
 
-struct CompiledRegion : at::ObserverContext {
+// Something to do when a frame that is no recorded call ends.
+struct Inside : at::ObserverContext {
+  virtual void leave() = 0;
+};
+
+struct CompiledRegion : Inside {
   std::uint32_t scope = 0;
+  void leave() override { scopes::exit(scope); }
+};
+
+// A call that is descended into, and may write what it said it writes without any inner call.
+struct Descent : Inside {
+  std::vector<Session::DeclaredWrite> writes;
+  void leave() override {
+    if (Session* session = active.load(std::memory_order_acquire)) session->forget_unseen(writes);
+  }
 };
 thread_local std::uint32_t compiled_scope = 0;  // the innermost; 0, the root, when there is none
 
@@ -40,6 +54,15 @@ std::unique_ptr<at::ObserverContext> enter_region(const at::RecordFunction& func
   region->scope = session.scope_below(kCompiledScope);
   scopes::enter(compiled_scope = region->scope);
   return region;
+}
+
+std::unique_ptr<at::ObserverContext> descend(const at::RecordFunction& function, const OpInfo& op,
+                                             Session& session) {
+  auto writes = session.declared_writes(function, op);
+  if (writes.empty()) return nullptr;
+  auto descent = std::make_unique<Descent>();
+  descent->writes = std::move(writes);
+  return descent;
 }
 
 std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function) noexcept {
@@ -57,6 +80,9 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   try {
     recorded = session->start_call(function, thread);
     if (!recorded && thread.frame.op == nullptr) region = enter_region(function, *session);
+    if (!recorded && thread.frame.op != nullptr && !thread.frame.op->builtin) {
+      region = descend(function, *thread.frame.op, *session);
+    }
   } catch (const std::exception& error) {
     session->fault(error.what());
     lost = true;
@@ -76,11 +102,16 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 }
 
 void on_end(const at::RecordFunction& function, at::ObserverContext* context) noexcept {
-  if (const auto* region = static_cast<const CompiledRegion*>(context)) {
-    scopes::exit(region->scope);
+  ThreadState& thread = thread_state();
+  if (context != nullptr) {
+    ++thread.paused;
+    try {
+      static_cast<Inside*>(context)->leave();
+    } catch (...) {  // out of memory: what was written shows in verification
+    }
+    --thread.paused;
     return;
   }
-  ThreadState& thread = thread_state();
   if (thread.frame.function != &function) return;
   Session* session = active.load(std::memory_order_acquire);
   if (session != nullptr && thread.frame.op != nullptr) {
@@ -144,6 +175,7 @@ Result<Hash128> Recorder::add_parameter(const std::string& name, ParameterKind k
   return session_->add_parameter(name, kind, tensor, recipe, std::move(sources), known_hash);
 }
 
+void Recorder::cut_short(const std::string& why) { session_->cut_short(why); }
 void Recorder::add_text(const Text& text) { session_->add_text(text); }
 void Recorder::set_step(std::uint32_t step) { session_->set_step(step); }
 std::uint32_t Recorder::scope(std::string_view path) { return session_->scope(path); }

@@ -58,6 +58,8 @@ class GOLDENTRACE_API Recorder {
                                 const at::Tensor& tensor, Recipe recipe,
                                 std::vector<std::string> sources,
                                 const Hash128* known_hash = nullptr);
+  // The run ended early: replay refuses to judge the trace.
+  void cut_short(const std::string& why);
   void add_text(const Text& text);
   // Calls from now on belong to forward pass `step`; 0 is the prefill.
   void set_step(std::uint32_t step);

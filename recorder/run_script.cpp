@@ -147,7 +147,8 @@ void prepare_environment(const ScriptOptions& options, const Journal& journal) {
   // The script may change its folder before it imports torch.
   const nlohmann::json json = {{"output", std::filesystem::absolute(options.output).string()},
                                {"rules", options.rules}};
-  ::setenv("GOLDENTRACE_SCRIPT", json.dump().c_str(), 1);
+  ::setenv("GOLDENTRACE_SCRIPT",
+           json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str(), 1);
 }
 
 // ---- what it left -------------------------------------------------------------------------------
@@ -181,6 +182,16 @@ Status check(const std::string& path, const std::string& shown) {
   return {};
 }
 
+// The name that was asked for is the first Python's; where that one recorded nothing (a launcher),
+// the first recording gets it.
+void name_main_trace(const std::filesystem::path& output, std::vector<std::string>& traces) {
+  const std::string wanted = std::filesystem::absolute(output).string();
+  if (traces.empty() || std::find(traces.begin(), traces.end(), wanted) != traces.end()) return;
+  std::error_code error;
+  std::filesystem::rename(traces.front(), wanted, error);
+  if (!error) traces.front() = wanted;
+}
+
 std::string why_nothing(const Journal& journal) {
   const auto failed = journal.events("failed");
   if (!failed.empty()) return failed.front();
@@ -212,13 +223,17 @@ int run_script(const ScriptOptions& options) {
   }
 
   bool whole = true;
-  const auto traces = journal->events("recording");
+  auto traces = journal->events("recording");
+  name_main_trace(output, traces);
   for (const std::string& path : traces) {
     // As the user spelled its folder.
     const auto shown = output.parent_path() / std::filesystem::path(path).filename();
     const Status checked = check(path, shown.string());
     if (!checked.ok()) spdlog::error("{}", checked.message());
     whole &= checked.ok();
+  }
+  if (const auto forked = journal->events("forked"); !forked.empty()) {
+    spdlog::info("not recorded: {} forked processes", grouped(forked.size()));
   }
   if (traces.empty()) {
     spdlog::error("{}: not written: {}", options.output, why_nothing(*journal));

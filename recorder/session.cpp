@@ -63,6 +63,7 @@ Session::Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer)
       {"external_bytes", CounterSeverity::kInfo},
       {"holes", CounterSeverity::kLoss},
       {"parameters_by_value", CounterSeverity::kInfo},
+      {"run_cut_short", CounterSeverity::kError},
       {"recorder_errors", CounterSeverity::kError},
   };
   for (std::size_t i = 0; i < kCounters; ++i) {
@@ -80,6 +81,11 @@ std::uint64_t Session::now_ns() const {
 void Session::count(CounterId id, std::uint64_t amount, const std::string& first) {
   if (counters_[id].value == 0) counters_[id].first = first;
   counters_[id].value += amount;
+}
+
+void Session::cut_short(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  count(kCutShort, 1, why);
 }
 
 void Session::fault(const char* what) noexcept {

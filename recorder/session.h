@@ -80,6 +80,17 @@ class Session {
   // Start callback: true when the call is recorded and finish_call must be called for it.
   bool start_call(const at::RecordFunction& function, ThreadState& thread);
   void finish_call(const at::RecordFunction& function, ThreadState& thread);
+  // For a call that is no step of the program itself: what it says it writes, with the write
+  // counters of now. After it, what no inner call has written was written unseen: it is forgotten,
+  // so that its next read makes it an input of the program.
+  struct DeclaredWrite {
+    c10::intrusive_ptr<c10::StorageImpl> storage;
+    std::uint32_t version;
+  };
+  std::vector<DeclaredWrite> declared_writes(const at::RecordFunction& function, const OpInfo& op);
+  void forget_unseen(const std::vector<DeclaredWrite>& writes);
+  // The run did not come to its end.
+  void cut_short(const std::string& why);
   // A fault inside a callback: latched and counted; the call is lost.
   void fault(const char* what) noexcept;
 
@@ -137,6 +148,7 @@ class Session {
     kExternalBytes,
     kHoles,
     kParametersByValue,
+    kCutShort,
     kRecorderErrors,
     kCounters,
   };

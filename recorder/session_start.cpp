@@ -70,6 +70,31 @@ bool Session::start_call(const at::RecordFunction& function, ThreadState& thread
   return true;
 }
 
+std::vector<Session::DeclaredWrite> Session::declared_writes(const at::RecordFunction& function,
+                                                             const OpInfo& op) {
+  std::vector<DeclaredWrite> writes;
+  const auto inputs = function.inputs();
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (op.role(i) == ArgumentRole::kRead) continue;
+    each_tensor(inputs[i], [&](const at::Tensor& tensor) {
+      if (!has_memory(tensor)) return;
+      c10::StorageImpl* impl = storage_of(tensor);
+      writes.push_back({c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl),
+                        tensors_.storage(impl).version});
+    });
+  }
+  return writes;
+}
+
+void Session::forget_unseen(const std::vector<DeclaredWrite>& writes) {
+  const std::lock_guard lock(mutex_);
+  for (const DeclaredWrite& write : writes) {
+    StorageEntry& entry = tensors_.storage(write.storage.get());
+    if (entry.version == write.version) entry.content = Content::kUnknown;
+  }
+}
+
 std::uint32_t Session::ambient_id(ThreadState& thread) {
   const AmbientBits bits = read_ambient();
   if (!thread.ambient_known || !(bits == thread.ambient_bits)) {

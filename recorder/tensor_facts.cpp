@@ -5,6 +5,17 @@
 
 namespace goldentrace {
 
+namespace {
+
+// The storage may have been shrunk since the tensor was made.
+bool lies_in_storage(const c10::TensorImpl& impl) {
+  std::int64_t last = impl.storage_offset();
+  for (std::int64_t d = 0; d < impl.dim(); ++d) last += (impl.size(d) - 1) * impl.stride(d);
+  return static_cast<std::uint64_t>(last + 1) * impl.itemsize() <= impl.unsafe_storage().nbytes();
+}
+
+}  // namespace
+
 bool has_memory(const at::Tensor& tensor) {
   const c10::TensorImpl* impl = tensor.unsafeGetTensorImpl();
   constexpr c10::DispatchKeySet kForeign({
@@ -17,7 +28,8 @@ bool has_memory(const at::Tensor& tensor) {
   return impl->has_storage() && !impl->key_set().has_any(kForeign) && !impl->is_meta() &&
          !impl->is_nested() && !impl->is_sparse() && !impl->is_sparse_csr() &&
          (impl->is_cpu() || impl->is_cuda()) &&
-         (impl->numel() == 0 || impl->unsafe_storage().data() != nullptr);
+         (impl->numel() == 0 ||
+          (impl->unsafe_storage().data() != nullptr && lies_in_storage(*impl)));
 }
 
 c10::StorageImpl* storage_of(const at::Tensor& tensor) {

@@ -14,7 +14,7 @@
 namespace goldentrace {
 
 // Memory that a plain program step can read and write: no fake, functional, batched, sparse, nested
-// or meta tensor, and none whose memory was given back.
+// or meta tensor, and none whose memory was given back, wholly or in part.
 bool has_memory(const at::Tensor& tensor);
 // Quantized and other rare dtypes are not in the format.
 bool has_known_dtype(const at::Tensor& tensor);

@@ -89,12 +89,6 @@ double default_band(DType dtype) {
   }
 }
 
-DType run_dtype(const Header& header) {
-  return dtype_from_name(header.dtype).value_or(DType::kBFloat16);
-}
-
-double run_band(const Header& header) { return default_band(run_dtype(header)); }
-
 Distance distance_from_values(DType dtype, std::span<const std::byte> want,
                               std::span<const std::byte> got) {
   Distance distance;

@@ -11,17 +11,11 @@
 
 #include "src/base/digest.h"
 #include "src/base/dtype.h"
-#include "src/event/run.h"
 
 namespace goldentrace {
 
 // bfloat16 6e-2, float16 1e-2, float32 and float64 1e-4; other dtypes must be exact (0).
 double default_band(DType dtype);
-
-// The dtype that decides a run's rounding: of its weights; bfloat16 where the header does not say.
-DType run_dtype(const Header& header);
-// A run's float32 tensors carry the rounding of its weights' dtype.
-double run_band(const Header& header);
 
 // Half the gap between 1 and the next number: 2^-8 for bfloat16. What one rounding may move.
 double unit_roundoff(DType dtype);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "replayer/band/band.h"
+#include "replayer/band/run_dtype.h"
 #include "replayer/execute/interpreter.h"
 #include "replayer/execute/verify.h"
 #include "src/format/trace_reader.h"

@@ -86,11 +86,13 @@ struct VerifyReport {
   std::vector<std::string> environment;  // "torch 2.15.0 when recorded, 2.16.0 here"
   double seconds = 0;
 
-  // Every bit came out as recorded.
-  [[nodiscard]] bool reproduced() const {
-    return wrong_parameters.empty() && not_executable == 0 && hashes == hashes_equal &&
-           views == views_equal && scalars == scalars_equal;
+  // Every bit that could be computed came out as recorded.
+  [[nodiscard]] bool nothing_differs() const {
+    return wrong_parameters.empty() && hashes == hashes_equal && views == views_equal &&
+           scalars == scalars_equal;
   }
+  // Every bit came out as recorded.
+  [[nodiscard]] bool reproduced() const { return nothing_differs() && not_executable == 0; }
   [[nodiscard]] bool loses_too_much() const {
     return static_cast<double>(not_executable) > max_loss * static_cast<double>(calls) ||
            static_cast<double>(not_judged) > max_loss * static_cast<double>(hashes);
@@ -103,7 +105,8 @@ inline int verify_exit_status(const VerifyReport& report) {
   if (!report.wrong_parameters.empty()) return 1;
   switch (report.mode) {
     case VerifyMode::kExact:
-      return report.reproduced() ? 0 : 1;
+      if (report.reproduced()) return 0;
+      return report.nothing_differs() ? 2 : 1;
     case VerifyMode::kElsewhere:
       if (report.out_of_band > 0 || report.other_shapes > 0) return 1;
       return report.loses_too_much() ? 2 : 0;

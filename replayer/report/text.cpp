@@ -357,6 +357,9 @@ std::string verify_headline(const VerifyReport& report) {
                      : "DIVERGE  promoted to " + dtype + ", the program does not run as recorded";
   }
   if (report.reproduced()) return "VERIFIED  every output hash reproduced";
+  if (report.mode == VerifyMode::kExact && exit == 2) {
+    return "UNDECIDED  not all calls can be executed again; the others reproduce";
+  }
   if (report.mode == VerifyMode::kExact) {
     return "DIVERGE  the program does not reproduce what was recorded";
   }

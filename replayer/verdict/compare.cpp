@@ -11,6 +11,7 @@
 #include "replayer/align/align.h"
 #include "replayer/align/step_reader.h"
 #include "replayer/band/band.h"
+#include "replayer/band/run_dtype.h"
 #include "replayer/verdict/pool.h"
 
 namespace goldentrace {
@@ -34,9 +35,8 @@ class OpsComparison {
       : oracle_(oracle),
         candidate_(candidate),
         given_tokens_(given_tokens),
-        run_band_(std::max(run_band(oracle.header()), run_band(candidate.header()))),
-        pools_(std::max(unit_roundoff(run_dtype(oracle.header())),
-                        unit_roundoff(run_dtype(candidate.header())))) {}
+        run_band_(std::max(run_band(oracle), run_band(candidate))),
+        pools_(std::max(unit_roundoff(run_dtype(oracle)), unit_roundoff(run_dtype(candidate)))) {}
 
   Result<OpsReport> run(std::uint32_t last_step) {
     GOLDENTRACE_RETURN_IF_ERROR(walk(last_step, [&](const StepCalls& want, const StepCalls& got) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "replayer/band/band.h"
+#include "replayer/band/run_dtype.h"
 #include "replayer/report/format.h"
 #include "replayer/verdict/compare.h"
 #include "replayer/verdict/ladder.h"
@@ -273,7 +273,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
   report.sampling = compare_sampling(oracle->text, candidate->text);
   // Other inputs make every later number another: nothing below is compared then.
   if (report.inputs.status != RungStatus::kDiff) {
-    const double band = std::max(run_band(want), run_band(got));
+    const double band = std::max(run_band(*oracle->trace), run_band(*candidate->trace));
     report.logits = compare_logits(oracle->text, candidate->text, band);
     report.tokens = compare_tokens(oracle->text, candidate->text, band);
     auto ops = compare_ops(*oracle->trace, *candidate->trace,

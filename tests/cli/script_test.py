@@ -219,6 +219,69 @@ def test_processes_that_multiprocessing_forks_before_torch_have_their_own_traces
     assert [ops(calls, trace) for trace in script.others()] == [["aten::ones"]]
 
 
+def test_a_helper_that_imports_torch_first_does_not_take_the_scripts_name(script, calls):
+    path = script.write("""
+        import subprocess, sys
+        subprocess.run([sys.executable, "-c", "import torch; torch.zeros(2)"], check=True)
+        import torch
+        torch.ones(3)
+        """)
+    assert script.record(PYTHON, path).status == 0
+    assert ops(calls, script.trace) == ["aten::ones"]
+    assert [ops(calls, other) for other in script.others()] == [["aten::zeros"]]
+
+
+def test_a_launcher_that_records_nothing_leaves_the_name_to_what_it_starts(script, calls):
+    path = script.write("""
+        import subprocess, sys
+        subprocess.run([sys.executable, "-c", "import torch; torch.zeros(2)"], check=True)
+        """)
+    assert script.record(PYTHON, path).status == 0
+    assert ops(calls, script.trace) == ["aten::zeros"]
+    assert not script.others()
+
+
+def test_a_forked_process_is_told_of_and_can_be_terminated(script):
+    path = script.write("""
+        import multiprocessing, os, time, torch
+        process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+        process.start()
+        process.terminate()
+        process.join(30)
+        print(process.exitcode)
+        """)
+    answer = script.record(PYTHON, path)
+    assert answer.out == "-15\n"
+    assert "record: not recorded: 1 forked processes\n" in answer.err
+
+
+def test_a_signal_that_comes_twice_closes_the_trace_once(script, calls):
+    """A process group gets it, and `record` forwards it."""
+    path = script.write("""
+        import os, signal, torch
+        torch.ones(3)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        os.kill(os.getpid(), signal.SIGTERM)
+        from goldentrace import script
+        end = script.end
+        def slow_end():
+            os.kill(os.getpid(), signal.SIGTERM)  # the second one, in the middle of the first
+            for _ in range(100): pass
+            end()
+        script.end = slow_end
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+        """)
+    assert script.record(PYTHON, path).status == 143
+    assert ops(calls, script.trace) == ["aten::ones"]
+
+
+def test_names_that_are_not_utf8_are_no_obstacle(script, calls, run):
+    path = script.write("import torch; torch.ones(3)")
+    assert script.record(PYTHON, path, b"\xff").status == 0
+    assert ops(calls, script.trace) == ["aten::ones"]
+
+
+
 def test_workers_of_a_data_loader_record_where_they_are_processes_of_their_own(script, calls):
     """Forked workers stop recording (trap 16); spawned ones, and those of a fork server, do not."""
     path = script.write("""

@@ -186,6 +186,55 @@ def test_an_operator_written_in_python_is_descended_into(trace, calls, verify):
     verify(trace)
 
 
+LIBRARY = torch.library.Library("goldentrace_tests_filling", "DEF")
+LIBRARY.define("fill_unseen(Tensor(a!) x) -> ()")
+LIBRARY.impl("fill_unseen", lambda x: x.numpy().fill(7), "CPU")
+
+
+def test_what_an_operator_says_it_writes_is_read_anew_when_no_call_wrote_it(trace, verify):
+    x = torch.linspace(0, 1, 5000)  # too large to be looked at whenever it is read
+    with goldentrace.record(trace):
+        y = x * 2
+        torch.ops.goldentrace_tests_filling.fill_unseen(y)
+        y + 1
+    verify(trace)
+
+
+def test_a_view_that_a_shrunk_storage_left_behind_costs_its_calls_only(trace, calls, verify):
+    with goldentrace.record(trace):
+        x = torch.linspace(0, 1, 2000)
+        x.untyped_storage().resize_(4000)
+        x[:5] + 1
+    assert calls(trace)[-1]["op"] == "aten::add.Tensor"
+    verify(trace)
+
+
+def test_a_run_that_was_cut_short_is_not_judged(trace, tmp_path, replay_program):
+    other = tmp_path / "whole.fb"
+    with goldentrace.record(other):
+        torch.ones(2)
+        torch.ones(3)
+    with pytest.raises(KeyboardInterrupt), goldentrace.record(trace):
+        torch.ones(2)
+        raise KeyboardInterrupt
+    done = replay_program(trace, "--against", other)
+    assert done.returncode == 2
+    assert "run_cut_short 1, first at KeyboardInterrupt" in done.stderr
+
+
+@pytest.mark.parametrize("dtype, status", [(torch.float32, 1), (torch.bfloat16, 0)])
+def test_a_run_that_names_no_dtype_is_judged_by_its_tensors(dtype, status, trace, tmp_path,
+                                                            replay_program):
+    """One percent is much in float32 and rounding in bfloat16."""
+    other = tmp_path / "other.fb"
+    x = torch.linspace(-1, 1, 64).to(dtype)
+    for path, scale in ((trace, 1.0), (other, 1.01)):
+        factor = torch.full((64,), scale).to(dtype)
+        with goldentrace.record(path):
+            x * factor
+    assert replay_program(other, "--against", trace).returncode == status
+
+
 def test_a_vectorized_function_costs_its_own_calls_only(trace, calls, verify):
     x = torch.linspace(0, 1, 6).reshape(2, 3)
     want = torch.vmap(lambda row: row * row.sum())(x)

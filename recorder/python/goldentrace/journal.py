@@ -2,12 +2,14 @@
 
 The folder $GOLDENTRACE_JOURNAL holds `journal`, one line an event: event, process id and text,
 separated by tabs. Events: `python` (a Python started), `recording` (text: the trace's path),
-`failed` (text: why). Whoever makes `main` there first records into the file that was asked for."""
+`forked` (a recorded process made one that is not recorded), `failed` (text: why). Whoever makes
+`main` there first records into the file that was asked for."""
 
 import os
 import sys
 
 STARTED = os.getpid()  # of the process that this Python started in; a fork has another
+_first = False
 
 
 def _file(name):
@@ -33,10 +35,17 @@ def fail(text):
         pass
 
 
-def claim_main():
-    """True for the first process that asks."""
+def start():
+    """A Python started; the first one has the trace that was asked for, whoever imports torch first."""
+    global _first
+    tell("python")
     try:
         os.close(os.open(_file("main"), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        _first = True
     except FileExistsError:
-        return False
-    return True
+        pass
+
+
+def is_main():
+    """True in the first process, and not in its forks."""
+    return _first and os.getpid() == STARTED

@@ -38,6 +38,7 @@ resume_all = _declare("resume_all", result=None)
 set_step = _declare("set_step", _u32)
 parameter = _declare("parameter", _text, ctypes.c_int, ctypes.c_void_p, ctypes.c_int, _text,
                      ctypes.POINTER(ctypes.c_uint64))
+cut_short = _declare("cut_short", _text)
 text = _declare("text", _text)
 hash = _declare("hash", ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint64))
 

@@ -149,8 +149,9 @@ def record(path, model=None, *, checkpoint=None, parameters=None, header=None, r
         if model is not None:
             recording.add_model(model, checkpoint, parameters)
         yield recording
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(RecordingError):
+            check(native.cut_short(type(error).__name__.encode()))
             recording.close()
         raise
     recording.close()

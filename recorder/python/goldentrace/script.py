@@ -3,6 +3,7 @@
 Started by the sitecustomize that `record -- COMMAND` puts on PYTHONPATH. Options are in
 $GOLDENTRACE_SCRIPT as JSON: output, rules. Nothing here may disturb the script."""
 
+import contextlib
 import functools
 import json
 import os
@@ -18,6 +19,8 @@ from goldentrace.adoption import Adoption
 from goldentrace.imports import after_import
 from goldentrace.recording import Recording, RecordingError
 
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+_mask = ()  # of the thread that forks
 _recording = None
 _process = None  # that began it; its forked children record nothing
 
@@ -27,14 +30,17 @@ def begin():
     global _recording, _process
     options = json.loads(os.environ["GOLDENTRACE_SCRIPT"])
     output = pathlib.Path(options["output"])
-    if not journal.claim_main():
+    if not journal.is_main():
         output = output.with_name(f"{output.stem}.{os.getpid()}{output.suffix}")
-    header = {"command": sys.orig_argv, "environment": {
+    command = [os.fsencode(word).decode("utf-8", "replace") for word in sys.orig_argv]
+    header = {"command": command, "environment": {
         "python": platform.python_version(), "platform": platform.platform()}}
     adoption = Adoption()
     _recording = Recording(output, header=header, rules=options["rules"], adopt=adoption.adopt)
     adoption.recording = _recording
     _process = os.getpid()
+    os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_through,
+                        after_in_child=_begin_fork)
     after_import("transformers.modeling_utils", _leave_loading_out)
     journal.tell("recording", str(output))
     _end_at_the_end_of_a_forked_process()
@@ -90,12 +96,38 @@ def _end_at_signals():
     ends by the signal, and a handler that the script installs takes this one's place."""
     if threading.current_thread() is not threading.main_thread():
         return
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _SIGNALS:
         if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, _end_by_signal)
 
 
+def _ours():
+    """Signals that would end the process, were it not for us."""
+    return [number for number in _SIGNALS if signal.getsignal(number) is _end_by_signal]
+
+
+def _hold_signals():
+    """Python forgets a signal that a fork gets before it has come to itself."""
+    global _mask
+    _mask = signal.pthread_sigmask(signal.SIG_BLOCK, _ours())
+
+
+def _let_signals_through():
+    signal.pthread_sigmask(signal.SIG_SETMASK, _mask)
+
+
+def _begin_fork():
+    """A forked process records nothing, and signals end it as they would have."""
+    for number in _ours():
+        signal.signal(number, signal.SIG_DFL)
+    if _recording is not None:
+        with contextlib.suppress(Exception):
+            journal.tell("forked")
+    _let_signals_through()
+
+
 def _end_by_signal(number, _frame):
+    signal.signal(number, signal.SIG_IGN)  # it may come twice: from a terminal's group and `record`
     end()
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)

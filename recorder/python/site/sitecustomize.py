@@ -17,7 +17,7 @@ def _wait_for_torch():
         from goldentrace.imports import after_import
     finally:
         del sys.path[0]
-    journal.tell("python")
+    journal.start()
     atexit.register(_end)  # the first one registered runs last: after the script's own
     after_import("torch", _begin)
 

@@ -152,6 +152,15 @@ inline VerifyReport sample_verify(bool reproduced, bool elsewhere, bool wrong_we
   return report;
 }
 
+// In the recorded environment; three calls had arguments that a trace can't hold.
+inline VerifyReport sample_not_executable() {
+  VerifyReport report = sample_verify(true, false, false);
+  report.executed = 97;
+  report.not_executable = 3;
+  report.lost["quantized::linear"] = {3, "an argument was not stored"};
+  return report;
+}
+
 // Ten of ninety outputs moved elsewhere, all in band.
 inline VerifyReport sample_moved() {
   VerifyReport report = sample_verify(false, true, false);

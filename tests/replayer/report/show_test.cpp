@@ -67,11 +67,12 @@ TEST_F(Show, CallsInTextAreOneLineEachWithEveryKindOfArgument) {
   ASSERT_EQ(text.size(), 4u);
   EXPECT_THAT(text[0], HasSubstr("0  0  model.layers.0.mlp  aten::mul.Tensor(%0:float32 [2, 3], "
                                  "%1:float32 []) -> %5:bfloat16 [2, 3]  #"));
-  EXPECT_THAT(text[1], HasSubstr("aten::cat(None, undefined, -3, 2147483648, -9223372036854775808, "
-                                 "-0.0, nan, True, \"mean\", cuda:0, [%2:complex64 [], [[], 5], "
-                                 "%4:float32 [3, 2]], 1.5+-2.5j, generator(cpu), -5000000000, "
-                                 "1e-06, True, <not stored: a hook object>, storage 0, [], False) -> "
-                                 "%3:bfloat16 [0, 5], [%0:float32 [2, 3]]"));
+  EXPECT_THAT(text[1],
+              HasSubstr("aten::cat(None, undefined, -3, 2147483648, -9223372036854775808, "
+                        "-0.0, nan, True, \"mean\", cuda:0, [%2:complex64 [], [[], 5], "
+                        "%4:float32 [3, 2]], 1.5+-2.5j, generator(cpu), -5000000000, "
+                        "1e-06, True, <not stored: a hook object>, storage 0, [], False) -> "
+                        "%3:bfloat16 [0, 5], [%0:float32 [2, 3]]"));
   EXPECT_THAT(text[1], HasSubstr("undefined  #"));
   EXPECT_THAT(text[1], HasSubstr("not re-executable"));
   EXPECT_THAT(text[2], HasSubstr("scope with a zero \\x00 byte"));

@@ -20,6 +20,7 @@ using testing::kEveryVerdict;
 using ::testing::Not;
 using testing::sample_lossy;
 using testing::sample_moved;
+using testing::sample_not_executable;
 using testing::sample_promoted;
 using testing::sample_verify;
 
@@ -216,6 +217,9 @@ TEST(TextVerify, SaysOnItsFirstLineWhatCameOfIt) {
       {"not reproduced in the same environment", sample_verify(false, false, false), 1,
        "DIVERGE  the program does not reproduce what was recorded",
        "first      call 7  model.layers.0, aten::mul: bytes differ"},
+      {"the rest is reproduced", sample_not_executable(), 2,
+       "UNDECIDED  not all calls can be executed again; the others reproduce",
+       "lost       quantized::linear  3 calls: an argument was not stored"},
       {"out of band elsewhere", sample_verify(false, true, false), 1,
        "DIVERGE  out of band, in another environment than recorded",
        "elsewhere  torch 2.15.0 when recorded"},
