@@ -31,7 +31,7 @@ void expect_same(const ProgramChunk& got, const ProgramChunk& want) {
 
 TEST(Codec, AProgramWithEveryKindOfNodeRoundTrips) {
   const ProgramChunk chunk = rich_chunk();
-  std::vector<int> used(16);
+  std::vector<int> used(static_cast<std::size_t>(NodeKind::kStorage) + 1);
   for (const Node& node : chunk.nodes) ++used[static_cast<std::size_t>(node.kind)];
   ASSERT_THAT(used, ::testing::Not(::testing::Contains(0))) << "a kind of node is not tested";
 
