@@ -33,7 +33,8 @@ class Journal {
   static Result<Journal> create() {
     std::error_code error;
     const auto temporary = std::filesystem::temp_directory_path(error);
-    std::string folder = ((error ? "/tmp" : temporary) / "goldentrace-XXXXXX").string();
+    if (error) return Status(Code::kIo, "no temporary folder: " + error.message());
+    std::string folder = (temporary / "goldentrace-XXXXXX").string();
     if (::mkdtemp(folder.data()) == nullptr) {
       return Status(Code::kIo, "can't make a folder " + folder + ": " + std::strerror(errno));
     }

@@ -23,6 +23,10 @@ DType run_dtype(const TraceReader& trace) {
   return coarsest.value_or(DType::kBFloat16);
 }
 
-double run_band(const TraceReader& trace) { return default_band(run_dtype(trace)); }
+DType run_dtype(const TraceReader& oracle, const TraceReader& candidate) {
+  const DType want = run_dtype(oracle);
+  const DType got = run_dtype(candidate);
+  return unit_roundoff(got) > unit_roundoff(want) ? got : want;
+}
 
 }  // namespace goldentrace

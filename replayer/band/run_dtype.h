@@ -8,8 +8,9 @@ namespace goldentrace {
 
 // The dtype that the header names; where it names none (a script), the coarsest real float among
 // the program's tensors. bfloat16 where there is none, or the program can't be read.
+// Reads the whole program in that case: ask once.
 DType run_dtype(const TraceReader& trace);
-// The default band of that dtype: a run's float32 tensors carry the rounding of its weights.
-double run_band(const TraceReader& trace);
+// The coarser one of two runs'.
+DType run_dtype(const TraceReader& oracle, const TraceReader& candidate);
 
 }  // namespace goldentrace

@@ -31,7 +31,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 Outputs::Outputs(const TraceReader& trace, const Dictionary& dictionary, Interpreter& interpreter,
                  VerifyReport& report)
     : trace_(trace), dictionary_(dictionary), interpreter_(interpreter), report_(report) {
-  report_.band = run_band(trace);
+  report_.band = default_band(run_dtype(trace));
 }
 
 void Outputs::begin(const Call& call, std::uint64_t number) {

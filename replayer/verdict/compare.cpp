@@ -11,7 +11,6 @@
 #include "replayer/align/align.h"
 #include "replayer/align/step_reader.h"
 #include "replayer/band/band.h"
-#include "replayer/band/run_dtype.h"
 #include "replayer/verdict/pool.h"
 
 namespace goldentrace {
@@ -31,12 +30,13 @@ bool is_sum(const std::string& op) {
 
 class OpsComparison {
  public:
-  OpsComparison(const TraceReader& oracle, const TraceReader& candidate, bool given_tokens)
+  OpsComparison(const TraceReader& oracle, const TraceReader& candidate, bool given_tokens,
+                DType run_dtype)
       : oracle_(oracle),
         candidate_(candidate),
         given_tokens_(given_tokens),
-        run_band_(std::max(run_band(oracle), run_band(candidate))),
-        pools_(std::max(unit_roundoff(run_dtype(oracle)), unit_roundoff(run_dtype(candidate)))) {}
+        run_band_(default_band(run_dtype)),
+        pools_(unit_roundoff(run_dtype)) {}
 
   Result<OpsReport> run(std::uint32_t last_step) {
     GOLDENTRACE_RETURN_IF_ERROR(walk(last_step, [&](const StepCalls& want, const StepCalls& got) {
@@ -311,8 +311,8 @@ class OpsComparison {
 }  // namespace
 
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
-                              std::uint32_t last_step, bool given_tokens) {
-  return OpsComparison(oracle, candidate, given_tokens).run(last_step);
+                              std::uint32_t last_step, bool given_tokens, DType run_dtype) {
+  return OpsComparison(oracle, candidate, given_tokens, run_dtype).run(last_step);
 }
 
 }  // namespace goldentrace

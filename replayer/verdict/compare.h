@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "replayer/replay.h"
+#include "src/base/dtype.h"
 #include "src/format/trace_reader.h"
 
 namespace goldentrace {
@@ -13,6 +14,6 @@ namespace goldentrace {
 // `given_tokens` nothing follows from which token was chosen: decisions outside every module are
 // then left to the rung of the tokens.
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
-                              std::uint32_t last_step, bool given_tokens);
+                              std::uint32_t last_step, bool given_tokens, DType run_dtype);
 
 }  // namespace goldentrace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "replayer/band/band.h"
 #include "replayer/band/run_dtype.h"
 #include "replayer/report/format.h"
 #include "replayer/verdict/compare.h"
@@ -273,11 +274,12 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
   report.sampling = compare_sampling(oracle->text, candidate->text);
   // Other inputs make every later number another: nothing below is compared then.
   if (report.inputs.status != RungStatus::kDiff) {
-    const double band = std::max(run_band(*oracle->trace), run_band(*candidate->trace));
+    const DType dtype = run_dtype(*oracle->trace, *candidate->trace);
+    const double band = default_band(dtype);
     report.logits = compare_logits(oracle->text, candidate->text, band);
     report.tokens = compare_tokens(oracle->text, candidate->text, band);
     auto ops = compare_ops(*oracle->trace, *candidate->trace,
-                           report.tokens.parted.value_or(kLastStep), report.tokens.went_on);
+                           report.tokens.parted.value_or(kLastStep), report.tokens.went_on, dtype);
     if (!ops.ok()) return ops.status();
     report.ops = std::move(*ops);
     decide_ops(report);

@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 
+#include "replayer/band/run_dtype.h"
 #include "tests/support/run_trace.h"
 
 namespace goldentrace {
@@ -31,7 +32,8 @@ OpsReport compare(const MadeRun& oracle, const MadeRun& candidate, bool given_to
   const auto want = TraceReader::open(write_run(folder, "oracle.fb", oracle));
   const auto got = TraceReader::open(write_run(folder, "candidate.fb", candidate));
   if (!want.ok() || !got.ok()) throw std::runtime_error("can't open what was just written");
-  const auto report = compare_ops(**want, **got, 0xffffffff, given_tokens);
+  const auto report =
+      compare_ops(**want, **got, 0xffffffff, given_tokens, run_dtype(**want, **got));
   if (!report.ok()) throw std::runtime_error(report.status().message());
   EXPECT_EQ(report->outputs, report->identical + report->decisions_differing + report->in_band +
                                  report->not_refuted + report->out_of_band + report->not_judged);
@@ -302,7 +304,7 @@ TEST(CompareOps, StopsAfterTheLastStepAskedFor) {
   const TempFolder folder;
   const auto trace = TraceReader::open(write_run(folder, "t.fb", sample_run(4)));
   ASSERT_TRUE(trace.ok());
-  const auto report = compare_ops(**trace, **trace, 1, false);
+  const auto report = compare_ops(**trace, **trace, 1, false, run_dtype(**trace));
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(report->steps, 2u);
   EXPECT_EQ(report->outputs, 12u);
