@@ -133,7 +133,7 @@ class Session {
   DigestLevel level_of(const Frame& frame);
   void register_writes(Frame& frame);
   void append_call(Frame& frame, const ThreadState& thread);
-  void keep_value(const Hash128& hash, std::vector<std::byte> bytes);
+  void keep_value(const Hash128& hash, std::vector<std::byte> bytes, std::size_t item_size);
   void flush_parameters();
   void flush_chunk();
   std::uint32_t ambient_id(ThreadState& thread);

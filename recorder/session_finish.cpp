@@ -83,7 +83,9 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
       chunk.stats.push_back(news.stats);
     }
     chunk.writes.push_back(news.write);
-    if ((news.write.flags & kWriteValue) != 0) keep_value(news.write.hash, std::move(news.value));
+    if ((news.write.flags & kWriteValue) != 0) {
+      keep_value(news.write.hash, std::move(news.value), news.tensor.element_size());
+    }
   }
   chunk.calls.push_back(call);
   chunk.timings.push_back({thread.number, frame.start_ns, end_ns - frame.start_ns});

@@ -268,7 +268,8 @@ void Session::capture_external(StorageEntry& entry, c10::StorageImpl* impl, Exte
     count(kExternalInputs);
     count(kExternalBytes, bytes.size());
   }
-  keep_value(external.hash, std::move(bytes));
+  // Of a whole storage no dtype is known; planes of 8 bytes suit numbers of fewer bytes too.
+  keep_value(external.hash, std::move(bytes), /*item_size=*/8);
 }
 
 // The bytes are put there before this call: what it reads is that version.
@@ -318,10 +319,10 @@ void Session::forget_written(const Frame& frame) {
   }
 }
 
-void Session::keep_value(const Hash128& hash, std::vector<std::byte> bytes) {
+void Session::keep_value(const Hash128& hash, std::vector<std::byte> bytes, std::size_t item_size) {
   if (!kept_values_.insert(hash).second) return;
   const std::uint64_t size = bytes.size();
-  writer_.push(WriterThread::Value{hash, std::move(bytes)}, size);
+  writer_.push(WriterThread::Value{hash, std::move(bytes), item_size}, size);
 }
 
 }  // namespace goldentrace

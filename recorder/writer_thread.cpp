@@ -13,7 +13,7 @@ struct WriteItem {
   TraceWriter& writer;
   Status operator()(const ProgramChunk& chunk) const { return writer.write_program(chunk); }
   Status operator()(const WriterThread::Value& value) const {
-    return writer.write_value(value.hash, value.bytes);
+    return writer.write_value(value.hash, value.bytes, value.item_size);
   }
   Status operator()(const std::vector<Parameter>& parameters) const {
     return writer.write_parameters(parameters);

@@ -20,6 +20,7 @@ class WriterThread {
   struct Value {
     Hash128 hash;
     std::vector<std::byte> bytes;
+    std::size_t item_size = 1;
   };
   using Item = std::variant<ProgramChunk, Value, std::vector<Parameter>, Text>;
 

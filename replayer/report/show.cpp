@@ -304,6 +304,8 @@ Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
           << printable(shown.is_string() ? shown.get<std::string>() : dump(shown)) << '\n';
     }
   }
+  const std::string missing = incompleteness(trace.summary());
+  if (!missing.empty()) out << "not whole: " << printable(missing) << '\n';
   const Doubts doubts = doubts_of(trace.header(), trace.summary());
   for (const std::string& row : doubt_rows(doubts, kMaxDoubts, kMaxDoubts)) out << row << '\n';
   for (const std::string& row : information_rows(doubts, kMaxDoubts)) out << row << '\n';

@@ -80,6 +80,16 @@ void add_rows(const std::string& label, const std::vector<Group>& groups, std::s
 
 }  // namespace
 
+std::string incompleteness(const Summary& summary) {
+  std::string text;
+  for (const Counter& counter : summary.counters) {
+    if (counter.severity != CounterSeverity::kError || counter.value == 0) continue;
+    text += (text.empty() ? "" : "; ") + counter.name + " " + grouped(counter.value);
+    if (!counter.first.empty()) text += ", " + counter.first;
+  }
+  return text;
+}
+
 Doubts doubts_of(const Header& header, const Summary& summary) {
   Doubts doubts;
   for (const std::string& warning : header.warnings) {

@@ -17,6 +17,9 @@ struct Doubts {
   std::vector<std::string> information = {};
 };
 
+// Why a trace is only a part of its run, "trace_cut 1, at offset 77: ..."; "" when it is whole.
+std::string incompleteness(const Summary& summary);
+
 Doubts doubts_of(const Header& header, const Summary& summary);
 
 // Rows for a report, two columns short of its width. The same thing said of modules whose paths

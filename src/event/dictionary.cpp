@@ -1,5 +1,6 @@
 #include "src/event/dictionary.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace goldentrace {
@@ -136,6 +137,14 @@ Status Dictionary::check_calls(const ProgramChunk& chunk) const {
   }
   for (const Write& write : chunk.writes) {
     if (write.tensor >= tensors_.size()) return corrupt("write to an undefined tensor");
+  }
+  const auto undefined = [&](const auto& entry) { return entry.tensor >= tensors_.size(); };
+  if (std::ranges::any_of(chunk.placements, undefined) ||
+      std::ranges::any_of(chunk.rows, undefined) || std::ranges::any_of(chunk.layouts, undefined)) {
+    return corrupt("placement, layout or rows of an undefined tensor");
+  }
+  for (const TensorLayout& layout : chunk.layouts) {
+    if (layout.text >= strings_.size()) return corrupt("layout is an undefined string");
   }
   return {};
 }

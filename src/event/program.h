@@ -10,6 +10,7 @@
 
 #include "src/base/digest.h"
 #include "src/base/dtype.h"
+#include "src/event/placement.h"
 
 namespace goldentrace {
 
@@ -114,6 +115,7 @@ enum CallFlag : std::uint8_t {
   kCallNotExecutable = 1,  // an argument is kUnstorable
   kCallFailed = 2,         // it threw; there are no results
   kCallRandom = 4,         // draws from a generator: its results are kept by value
+  kCallForeign = 8,  // no call of PyTorch: a tensor that an engine gave under a name, its scope
 };
 
 struct Call {
@@ -145,6 +147,27 @@ struct External {
   ExternalKind kind = ExternalKind::kFirstRead;
   Hash128 hash;  // of the whole storage's bytes
   bool operator==(const External&) const = default;
+};
+
+// Which part of a logical tensor this rank holds; tensors without an entry are replicated.
+struct TensorPlacement {
+  std::uint32_t tensor = 0;
+  Placement placement;
+  bool operator==(const TensorPlacement&) const = default;
+};
+
+// How a tensor's elements are laid out, in the words of the engine: "heads interleaved q, gate".
+struct TensorLayout {
+  std::uint32_t tensor = 0;
+  std::uint32_t text = 0;  // string id
+  bool operator==(const TensorLayout&) const = default;
+};
+
+// Rows of one tensor, where they are not those of its step.
+struct TensorRow {
+  std::uint32_t tensor = 0;
+  Row row;
+  bool operator==(const TensorRow&) const = default;
 };
 
 // When and where a call ran. Kept apart from the program: equal programs have equal program chunks.
@@ -183,6 +206,9 @@ struct ProgramChunk {
   std::vector<Node> nodes;
   std::vector<Write> writes;
   std::vector<Stats> stats;
+  std::vector<TensorPlacement> placements;
+  std::vector<TensorLayout> layouts;
+  std::vector<TensorRow> rows;
   std::vector<Timing> timings;  // one a call; travels in its own chunk
 
   // The base of the chunk that follows this one.

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "src/base/digest.h"
+#include "src/event/placement.h"
 
 namespace goldentrace {
 
@@ -49,17 +51,6 @@ enum class Recipe : std::uint8_t {
 
 enum class ParameterKind : std::uint8_t { kParameter = 0, kBuffer = 1 };
 
-enum class PlacementKind : std::uint8_t { kReplicated = 0, kShard = 1, kPartialSum = 2 };
-
-// Which part of a logical tensor one rank holds: shard `index` of `count` along `dim`.
-struct Placement {
-  PlacementKind kind = PlacementKind::kReplicated;
-  std::uint32_t dim = 0;
-  std::uint32_t index = 0;
-  std::uint32_t count = 1;
-  bool operator==(const Placement&) const = default;
-};
-
 struct Parameter {
   std::string name;  // as the module calls it: "model.layers.0.input_layernorm.weight"
   ParameterKind kind = ParameterKind::kParameter;
@@ -89,31 +80,35 @@ struct Request {
   std::vector<std::int64_t> stop_ids;
   std::vector<std::int64_t> output_ids;
   std::vector<std::string> output_pieces;
+  std::string output;         // text; "" when unknown
+  std::string finish_reason;  // "stop", "length", the engine's own; "" when unknown
   bool operator==(const Request&) const = default;
 
   // The run was fed output_ids, whatever the model chose: the setting "forced" is "true".
   [[nodiscard]] bool forced() const;
 };
 
-// Rows [first_row, first_row + count) of a step's tensors are `request` at `position` and on.
-struct Row {
-  std::uint32_t request = 0;
-  std::uint32_t first_row = 0;
-  std::uint32_t count = 0;
-  std::int64_t position = 0;
-  bool operator==(const Row&) const = default;
+// What a logprob was taken from. Stored: append only.
+enum class LogprobKind : std::uint8_t {
+  kRaw = 0,        // the model's logits: temperature 1, nothing penalised or filtered
+  kProcessed = 1,  // what the sampler drew from
 };
 
-// One forward pass and the token that greedy decoding chose from it.
+// What one forward pass gave one request, and the token chosen from it.
 struct Step {
   std::uint32_t step = 0;
-  std::vector<Row> rows;
+  std::vector<Row> rows;  // all of one request
   std::int64_t chosen = -1;
   std::vector<std::int64_t> top_ids;  // by falling logit, lowest id first among equals
-  std::vector<float> top_logits;
-  double gap_ulp = 0;     // top-2 gap in units in the last place of the top logit's dtype
-  double logits_rms = 0;  // root mean square of the finite logits
-  double logprob = 0;     // natural log of the chosen token's probability, raw (temperature 1)
+  std::vector<float> top_logits;      // one an id, or none
+  // Top-2 gap in units in the last place of the top logit's dtype; NaN when unknown.
+  double gap_ulp = std::numeric_limits<double>::quiet_NaN();
+  double logits_rms = 0;  // root mean square of the finite logits; 0 when unknown
+  // Natural log of the chosen token's probability; NaN when unknown.
+  double logprob = std::numeric_limits<double>::quiet_NaN();
+  std::vector<float> top_logprobs;      // one an id, or none
+  std::vector<std::string> top_pieces;  // one an id, or none
+  LogprobKind logprob_kind = LogprobKind::kRaw;
   bool operator==(const Step&) const = default;
 };
 

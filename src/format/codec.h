@@ -30,7 +30,7 @@ struct ValuePart {
 
 struct Values {
   std::vector<ValuePart> parts;
-  std::vector<std::byte> data;  // the parts' bytes, one after the other
+  std::span<const std::byte> data;  // the parts' bytes, one after the other, in the chunk's own
 };
 
 struct ChunkEntry {
@@ -47,6 +47,7 @@ struct ChunkEntry {
 struct ValueEntry {
   Hash128 hash;
   std::uint64_t offset = 0;
+  std::uint32_t length = 0;
   std::uint32_t chunk = 0;
 };
 
@@ -62,7 +63,9 @@ Bytes encode_program(const ProgramChunk& chunk);
 Bytes encode_timing(const ProgramChunk& chunk);
 Bytes encode_parameters(std::span<const Parameter> parameters);
 Bytes encode_text(const Text& text);
-Bytes encode_values(std::span<const ValuePart> parts, std::span<const std::byte> data);
+// `reuse` is memory that the answer may take over.
+Bytes encode_values(std::span<const ValuePart> parts, std::span<const std::byte> data,
+                    Bytes reuse = {});
 Bytes encode_summary(const Summary& summary);
 Bytes encode_index(const Index& index);
 
@@ -74,6 +77,7 @@ Result<std::vector<Timing>> decode_timing(std::span<const std::byte> raw,
                                           std::uint64_t& first_call);
 Result<std::vector<Parameter>> decode_parameters(std::span<const std::byte> raw);
 Result<Text> decode_text(std::span<const std::byte> raw);
+// The answer points into `raw`.
 Result<Values> decode_values(std::span<const std::byte> raw);
 Result<Summary> decode_summary(std::span<const std::byte> raw);
 Result<Index> decode_index(std::span<const std::byte> raw);

@@ -2,7 +2,6 @@
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
-#include <zstd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -68,6 +67,7 @@ ChunkHeaderBytes encode_chunk_header(const ChunkHeader& header) {
   put<std::uint32_t>(&bytes[0], kChunkMarker);
   put<std::uint8_t>(&bytes[4], static_cast<std::uint8_t>(header.kind));
   put<std::uint8_t>(&bytes[5], static_cast<std::uint8_t>(header.codec));
+  put<std::uint8_t>(&bytes[6], header.item_size);
   put<std::uint64_t>(&bytes[8], header.stored_size);
   put<std::uint64_t>(&bytes[16], header.raw_size);
   put<std::uint64_t>(&bytes[24], header.checksum);
@@ -83,12 +83,13 @@ Result<ChunkHeader> decode_chunk_header(const ChunkHeaderBytes& bytes) {
   if (get<std::uint32_t>(&bytes[36]) != header_checksum(bytes)) {
     return Status(Code::kCorrupt, "chunk header does not match its checksum");
   }
-  if (get<std::uint16_t>(&bytes[6]) != 0) {
-    return Status(Code::kCorrupt, "reserved bytes of the chunk header are not zero");
+  if (get<std::uint8_t>(&bytes[7]) != 0) {
+    return Status(Code::kCorrupt, "reserved byte of the chunk header is not zero");
   }
   ChunkHeader header;
   header.kind = static_cast<ChunkKind>(get<std::uint8_t>(&bytes[4]));
   header.codec = static_cast<Codec>(get<std::uint8_t>(&bytes[5]));
+  header.item_size = get<std::uint8_t>(&bytes[6]);
   header.stored_size = get<std::uint64_t>(&bytes[8]);
   header.raw_size = get<std::uint64_t>(&bytes[16]);
   header.checksum = get<std::uint64_t>(&bytes[24]);
@@ -124,37 +125,6 @@ std::uint64_t checksum64(std::span<const std::byte> bytes) {
 Hash128 content_hash(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
   return {hash.low64, hash.high64};
-}
-
-Status compress(std::span<const std::byte> raw, int level, std::vector<std::byte>& out) {
-  out.resize(ZSTD_compressBound(raw.size()));
-  const std::size_t size = ZSTD_compress(out.data(), out.size(), raw.data(), raw.size(), level);
-  if (ZSTD_isError(size) != 0U) {
-    return {Code::kInternal, std::string("zstd: ") + ZSTD_getErrorName(size)};
-  }
-  out.resize(size);
-  return {};
-}
-
-Status decompress(Codec codec, std::span<const std::byte> stored, std::uint64_t raw_size,
-                  std::vector<std::byte>& out) {
-  if (codec == Codec::kNone) {
-    if (stored.size() != raw_size) return {Code::kCorrupt, "stored and raw size differ"};
-    out.assign(stored.begin(), stored.end());
-    return {};
-  }
-  if (codec != Codec::kZstd) {
-    return {Code::kUnsupported, "codec " + std::to_string(static_cast<unsigned>(codec)) +
-                                    " is not known to this build"};
-  }
-  // The frame's own size may be absent or a lie; the header's, already capped, is what is
-  // allocated.
-  out.resize(raw_size);
-  const std::size_t size = ZSTD_decompress(out.data(), out.size(), stored.data(), stored.size());
-  if (ZSTD_isError(size) != 0U || size != raw_size) {
-    return {Code::kCorrupt, "zstd data does not decode to the promised size"};
-  }
-  return {};
 }
 
 }  // namespace goldentrace

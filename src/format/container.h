@@ -1,4 +1,4 @@
-// The container: file header, chunk framing, codecs, footer. Knows no table of the schema.
+// The container: file header, chunk framing, footer. Knows no table of the schema.
 // Byte tables and reasons: schema/FORMAT.md.
 #pragma once
 
@@ -37,11 +37,13 @@ enum class ChunkKind : std::uint8_t {
   kIndex = 8,
 };
 
-enum class Codec : std::uint8_t { kNone = 0, kZstd = 1 };
+// Stored: append only.
+enum class Codec : std::uint8_t { kNone = 0, kZstd = 1, kZstdPlanes = 2 };
 
 struct ChunkHeader {
   ChunkKind kind = ChunkKind::kHeader;
   Codec codec = Codec::kNone;
+  std::uint8_t item_size = 0;  // bytes of an item of kZstdPlanes; else 0
   std::uint64_t stored_size = 0;
   std::uint64_t raw_size = 0;
   std::uint64_t checksum = 0;  // XXH3-64 of the stored bytes
@@ -66,11 +68,5 @@ Result<std::uint64_t> decode_footer(const FooterBytes& bytes);
 std::uint64_t checksum64(std::span<const std::byte> bytes);
 // What the index keeps of a chunk's raw bytes.
 Hash128 content_hash(std::span<const std::byte> bytes);
-
-// One zstd frame with its content size. `out` is replaced.
-Status compress(std::span<const std::byte> raw, int level, std::vector<std::byte>& out);
-// Decodes into exactly `raw_size` bytes, or kCorrupt.
-Status decompress(Codec codec, std::span<const std::byte> stored, std::uint64_t raw_size,
-                  std::vector<std::byte>& out);
 
 }  // namespace goldentrace

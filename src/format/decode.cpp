@@ -127,6 +127,17 @@ bool equal_columns(std::size_t expected, const Vectors*... vectors) {
   return ((length(vectors) == expected && aligned(vectors)) && ...);
 }
 
+Status decode_placement(const wire::Placement& at, Placement& placement) {
+  if (at.kind() > wire::PlacementKind::PartialSum) {
+    return unknown("placement", wire_number(at.kind()));
+  }
+  placement = {static_cast<PlacementKind>(at.kind()), at.dim(), at.index(), at.count()};
+  if (placement.kind == PlacementKind::kShard && placement.index >= placement.count) {
+    return corrupt("shard number is not below the number of shards");
+  }
+  return {};
+}
+
 bool known_dtype(std::uint8_t dtype) { return item_size(static_cast<DType>(dtype)) != 0; }
 
 Status decode_definitions(const wire::Program& program, Copier& copy, ProgramChunk& chunk) {
@@ -208,6 +219,30 @@ Status decode_externals(const wire::Program& program, ProgramChunk& chunk) {
     chunk.externals.push_back({call, program.external_storage()->Get(i),
                                program.external_version()->Get(i), static_cast<ExternalKind>(kind),
                                from_wire(*program.external_hash()->Get(i))});
+  }
+  return {};
+}
+
+Status decode_tensor_notes(const wire::Program& program, ProgramChunk& chunk) {
+  if (!aligned(program.tensor_placement()) || !aligned(program.tensor_layout()) ||
+      !aligned(program.tensor_row())) {
+    return bad_offsets();
+  }
+  for (flatbuffers::uoffset_t i = 0; i < length(program.tensor_placement()); ++i) {
+    const wire::TensorPlacement* entry = program.tensor_placement()->Get(i);
+    TensorPlacement& placed = chunk.placements.emplace_back();
+    placed.tensor = entry->tensor();
+    GOLDENTRACE_RETURN_IF_ERROR(decode_placement(entry->placement(), placed.placement));
+  }
+  for (flatbuffers::uoffset_t i = 0; i < length(program.tensor_layout()); ++i) {
+    const wire::TensorLayout* entry = program.tensor_layout()->Get(i);
+    chunk.layouts.push_back({entry->tensor(), entry->text()});
+  }
+  for (flatbuffers::uoffset_t i = 0; i < length(program.tensor_row()); ++i) {
+    const wire::TensorRow* entry = program.tensor_row()->Get(i);
+    chunk.rows.push_back(
+        {entry->tensor(),
+         {entry->request(), entry->first_row(), entry->count(), entry->position()}});
   }
   return {};
 }
@@ -365,6 +400,36 @@ class CallDecoder {
   std::size_t next_stats_ = 0;
 };
 
+Status decode_step(const wire::Step& entry, Copier& copy, Step& step) {
+  step.step = entry.step();
+  for (flatbuffers::uoffset_t r = 0; r < length(entry.rows()); ++r) {
+    const wire::Row* row = entry.rows()->Get(r);
+    step.rows.push_back({row->request(), row->first_row(), row->count(), row->position()});
+    if (step.rows.back().request != step.rows.front().request) {
+      return corrupt("rows of several requests in one step entry");
+    }
+  }
+  step.chosen = entry.chosen();
+  step.top_ids = copy.scalars(entry.top_ids());
+  step.top_logits = copy.scalars(entry.top_logits());
+  step.top_logprobs = copy.scalars(entry.top_logprobs());
+  step.top_pieces = copy.texts(entry.top_pieces());
+  const auto one_an_id = [&](std::size_t size) { return size == 0 || size == step.top_ids.size(); };
+  if (!copy.broken() &&
+      !(one_an_id(step.top_logits.size()) && one_an_id(step.top_logprobs.size()) &&
+        one_an_id(step.top_pieces.size()))) {
+    return corrupt("top ids and what is told of them differ in length");
+  }
+  step.gap_ulp = entry.gap_ulp();
+  step.logprob = entry.logprob();
+  step.logits_rms = entry.logits_rms();
+  if (entry.logprob_kind() > wire::LogprobKind::Processed) {
+    return unknown("logprob kind", wire_number(entry.logprob_kind()));
+  }
+  step.logprob_kind = static_cast<LogprobKind>(entry.logprob_kind());
+  return {};
+}
+
 }  // namespace
 
 Result<Header> decode_header(std::span<const std::byte> raw) {
@@ -407,6 +472,7 @@ Result<ProgramChunk> decode_program(std::span<const std::byte> raw) {
   GOLDENTRACE_RETURN_IF_ERROR(decode_definitions(*table, copy, chunk));
   if (copy.broken()) return bad_offsets();
   GOLDENTRACE_RETURN_IF_ERROR(decode_externals(*table, chunk));
+  GOLDENTRACE_RETURN_IF_ERROR(decode_tensor_notes(*table, chunk));
   GOLDENTRACE_RETURN_IF_ERROR(CallDecoder(*table, chunk).run());
   return chunk;
 }
@@ -455,11 +521,7 @@ Result<std::vector<Parameter>> decode_parameters(std::span<const std::byte> raw)
     }
     parameter.call = entry->call();
     if (const wire::Placement* at = entry->placement(); at != nullptr) {
-      if (at->kind() > wire::PlacementKind::PartialSum) {
-        return unknown("placement", wire_number(at->kind()));
-      }
-      parameter.placement = {static_cast<PlacementKind>(at->kind()), at->dim(), at->index(),
-                             at->count()};
+      GOLDENTRACE_RETURN_IF_ERROR(decode_placement(*at, parameter.placement));
     }
     if (copy.broken()) return bad_offsets();
     parameters.push_back(std::move(parameter));
@@ -487,26 +549,14 @@ Result<Text> decode_text(std::span<const std::byte> raw) {
     request.stop_ids = copy.scalars(entry->stop_ids());
     request.output_ids = copy.scalars(entry->output_ids());
     request.output_pieces = copy.texts(entry->output_pieces());
+    request.output = copy.text(entry->output());
+    request.finish_reason = copy.text(entry->finish_reason());
     if (copy.broken()) return bad_offsets();
     text.requests.push_back(std::move(request));
   }
   for (flatbuffers::uoffset_t i = 0; i < length(table->steps()); ++i) {
-    const wire::Step* entry = table->steps()->Get(i);
     Step step;
-    step.step = entry->step();
-    for (flatbuffers::uoffset_t r = 0; r < length(entry->rows()); ++r) {
-      const wire::Row* row = entry->rows()->Get(r);
-      step.rows.push_back({row->request(), row->first_row(), row->count(), row->position()});
-    }
-    step.chosen = entry->chosen();
-    step.top_ids = copy.scalars(entry->top_ids());
-    step.top_logits = copy.scalars(entry->top_logits());
-    if (step.top_ids.size() != step.top_logits.size()) {
-      return corrupt("top ids and top logits differ in length");
-    }
-    step.gap_ulp = entry->gap_ulp();
-    step.logprob = entry->logprob();
-    step.logits_rms = entry->logits_rms();
+    GOLDENTRACE_RETURN_IF_ERROR(decode_step(*table->steps()->Get(i), copy, step));
     if (copy.broken()) return bad_offsets();
     text.steps.push_back(std::move(step));
   }
@@ -518,11 +568,13 @@ Result<Values> decode_values(std::span<const std::byte> raw) {
   if (table == nullptr) return bad_buffer("values");
   if (!aligned(table->parts())) return bad_offsets();
   Values values;
-  const auto available = static_cast<std::uint64_t>(length(table->data()));
+  if (const auto* data = table->data(); data != nullptr) {
+    values.data = {reinterpret_cast<const std::byte*>(data->data()), data->size()};
+  }
   std::uint64_t used = 0;
   for (flatbuffers::uoffset_t i = 0; i < length(table->parts()); ++i) {
     const wire::ValuePart* part = table->parts()->Get(i);
-    if (part->length() > available - used || part->offset() > part->total() ||
+    if (part->length() > values.data.size() - used || part->offset() > part->total() ||
         part->length() > part->total() - part->offset()) {
       return corrupt("value part reaches outside its chunk or its value");
     }
@@ -530,12 +582,7 @@ Result<Values> decode_values(std::span<const std::byte> raw) {
     values.parts.push_back(
         {from_wire(part->hash()), part->total(), part->offset(), part->length()});
   }
-  if (used != available) return corrupt("values chunk holds bytes of no value");
-  const auto* data = table->data();
-  if (data != nullptr) {
-    const auto* begin = reinterpret_cast<const std::byte*>(data->data());
-    values.data.assign(begin, begin + data->size());
-  }
+  if (used != values.data.size()) return corrupt("values chunk holds bytes of no value");
   return values;
 }
 
@@ -575,7 +622,8 @@ Result<Index> decode_index(std::span<const std::byte> raw) {
         index.chunks[entry->chunk()].kind != ChunkKind::kValues) {
       return corrupt("index places a value outside the values chunks");
     }
-    const ValueEntry value{from_wire(entry->hash()), entry->offset(), entry->chunk()};
+    const ValueEntry value{from_wire(entry->hash()), entry->offset(), entry->length(),
+                           entry->chunk()};
     if (!index.values.empty() &&
         std::tie(value.hash, value.offset) <=
             std::tie(index.values.back().hash, index.values.back().offset)) {

@@ -188,6 +188,23 @@ void add_stats(const ProgramChunk& chunk, wire::ProgramT& program) {
   }
 }
 
+wire::Placement to_wire(const Placement& at) {
+  return {static_cast<wire::PlacementKind>(at.kind), at.dim, at.index, at.count};
+}
+
+void add_tensor_notes(const ProgramChunk& chunk, wire::ProgramT& program) {
+  for (const TensorPlacement& entry : chunk.placements) {
+    program.tensor_placement.emplace_back(entry.tensor, to_wire(entry.placement));
+  }
+  for (const TensorLayout& entry : chunk.layouts) {
+    program.tensor_layout.emplace_back(entry.tensor, entry.text);
+  }
+  for (const TensorRow& entry : chunk.rows) {
+    program.tensor_row.emplace_back(entry.tensor, entry.row.request, entry.row.first_row,
+                                    entry.row.count, entry.row.position);
+  }
+}
+
 Offset<flatbuffers::Vector<Offset<wire::KeyValue>>> key_values(
     FlatBufferBuilder& builder, const std::vector<std::pair<std::string, std::string>>& pairs) {
   std::vector<Offset<wire::KeyValue>> entries;
@@ -234,6 +251,7 @@ Bytes encode_program(const ProgramChunk& chunk) {
   add_calls(chunk, program);
   add_nodes_and_writes(chunk, program);
   add_stats(chunk, program);
+  add_tensor_notes(chunk, program);
   FlatBufferBuilder builder(1 << 20);
   return finish(builder, wire::Program::Pack(builder, &program));
 }
@@ -257,9 +275,7 @@ Bytes encode_parameters(std::span<const Parameter> parameters) {
     const auto name = builder.CreateString(parameter.name);
     const auto sources = builder.CreateVectorOfStrings(parameter.sources);
     const wire::Hash128 hash = to_wire(parameter.hash);
-    const Placement& at = parameter.placement;
-    const wire::Placement placement(static_cast<wire::PlacementKind>(at.kind), at.dim, at.index,
-                                    at.count);
+    const wire::Placement placement = to_wire(parameter.placement);
     entries.push_back(wire::CreateParameter(
         builder, name, static_cast<wire::ParameterKind>(parameter.kind), parameter.tensor, &hash,
         static_cast<wire::Recipe>(parameter.recipe), sources, &placement, parameter.call));
@@ -285,8 +301,11 @@ Bytes encode_text(const Text& text) {
     const auto stop_ids = builder.CreateVector(request.stop_ids);
     const auto output_ids = builder.CreateVector(request.output_ids);
     const auto output_pieces = builder.CreateVectorOfStrings(request.output_pieces);
+    const auto output = builder.CreateString(request.output);
+    const auto finish_reason = builder.CreateString(request.finish_reason);
     requests.push_back(wire::CreateRequest(builder, request.id, prompt, prompt_ids, prompt_pieces,
-                                           settings, stop_ids, output_ids, output_pieces));
+                                           settings, stop_ids, output_ids, output_pieces, output,
+                                           finish_reason));
   }
   std::vector<Offset<wire::Step>> steps;
   for (const Step& step : text.steps) {
@@ -294,23 +313,43 @@ Bytes encode_text(const Text& text) {
     for (const Row& row : step.rows) {
       rows.push_back(wire::CreateRow(builder, row.request, row.first_row, row.count, row.position));
     }
-    steps.push_back(wire::CreateStepDirect(builder, step.step, &rows, step.chosen, &step.top_ids,
-                                           &step.top_logits, step.gap_ulp, step.logprob,
-                                           step.logits_rms));
+    const auto rows_vector = builder.CreateVector(rows);
+    const auto top_ids = builder.CreateVector(step.top_ids);
+    const auto top_logits = builder.CreateVector(step.top_logits);
+    const auto top_logprobs = builder.CreateVector(step.top_logprobs);
+    const auto top_pieces = builder.CreateVectorOfStrings(step.top_pieces);
+    steps.push_back(wire::CreateStep(builder, step.step, rows_vector, step.chosen, top_ids,
+                                     top_logits, step.gap_ulp, step.logprob, step.logits_rms,
+                                     top_logprobs, top_pieces,
+                                     static_cast<wire::LogprobKind>(step.logprob_kind)));
   }
   return finish(builder, wire::CreateTextDirect(builder, &requests, &steps));
 }
 
-Bytes encode_values(std::span<const ValuePart> parts, std::span<const std::byte> data) {
+Bytes encode_values(std::span<const ValuePart> parts, std::span<const std::byte> data, Bytes out) {
   FlatBufferBuilder builder(data.size() + parts.size() * sizeof(wire::ValuePart) + 256);
-  const auto bytes =
-      builder.CreateVector(reinterpret_cast<const std::uint8_t*>(data.data()), data.size());
+  // The data begins at a multiple of 16, so that it may be used where it lies. It is what is built
+  // first, so it ends up last; it is copied once, into `out`, and never into the builder.
+  builder.ForceVectorAlignment(data.size(), 1, 16);
+  std::uint8_t* unused = nullptr;
+  const auto bytes = builder.CreateUninitializedVector<std::uint8_t>(data.size(), &unused);
   std::vector<wire::ValuePart> entries;
   for (const ValuePart& part : parts) {
     entries.emplace_back(to_wire(part.hash), part.total, part.offset, part.length);
   }
   const auto entries_vector = builder.CreateVectorOfStructs(entries);
-  return finish(builder, wire::CreateValues(builder, entries_vector, bytes));
+  builder.Finish(wire::CreateValues(builder, entries_vector, bytes));
+  const auto* begin = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  const std::size_t size = builder.GetSize();
+  const auto* table = flatbuffers::GetRoot<wire::Values>(builder.GetBufferPointer());
+  const auto front =
+      static_cast<std::size_t>(reinterpret_cast<const std::byte*>(table->data()->data()) - begin);
+  out.resize(size);
+  std::memcpy(out.data(), begin, front);
+  if (!data.empty()) std::memcpy(&out[front], data.data(), data.size());
+  std::fill(out.begin() + static_cast<std::ptrdiff_t>(front + data.size()), out.end(),
+            std::byte{0});
+  return out;
 }
 
 Bytes encode_summary(const Summary& summary) {
@@ -337,7 +376,7 @@ Bytes encode_index(const Index& index) {
   }
   std::vector<wire::ValueEntry> values;
   for (const ValueEntry& entry : index.values) {
-    values.emplace_back(to_wire(entry.hash), entry.offset, entry.chunk);
+    values.emplace_back(to_wire(entry.hash), entry.offset, entry.length, entry.chunk);
   }
   const auto chunks_vector = builder.CreateVectorOfStructs(chunks);
   const auto values_vector = builder.CreateVectorOfStructs(values);

@@ -1,7 +1,10 @@
 #include "src/format/trace_reader.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
+
+#include "src/format/compression.h"
 
 namespace goldentrace {
 namespace {
@@ -20,33 +23,12 @@ Result<std::unique_ptr<TraceReader>> TraceReader::open(const std::string& path) 
 
 Result<std::unique_ptr<TraceReader>> TraceReader::open(std::unique_ptr<ByteSource> source) {
   std::unique_ptr<TraceReader> reader(new TraceReader(std::move(source)));
-  GOLDENTRACE_RETURN_IF_ERROR(reader->open_index());
-
-  const auto header = reader->read_only_chunk(ChunkKind::kHeader);
-  if (!header.ok()) return header.status();
-  auto decoded = decode_header(*header);
-  if (!decoded.ok()) return reader->at_chunk(0, decoded.status());
-  reader->header_ = std::move(*decoded);
-  // The file header has no checksum; the header chunk states the version once more.
-  FileHeaderBytes bytes{};
-  GOLDENTRACE_RETURN_IF_ERROR(reader->source_->read(0, bytes));
-  const auto word = [&](std::size_t at) {
-    return std::to_integer<unsigned>(bytes[at]) | (std::to_integer<unsigned>(bytes[at + 1]) << 8);
-  };
-  if (word(8) != reader->header_.major || word(10) != reader->header_.minor) {
-    return Status(Code::kCorrupt, at_offset(reader->name(), 8, "version differs from header's"));
-  }
-  const auto summary = reader->read_only_chunk(ChunkKind::kSummary);
-  if (!summary.ok()) return summary.status();
-  auto closing = decode_summary(*summary);
-  if (!closing.ok()) {
-    return Status(closing.status().code(), reader->name() + ": " + closing.status().message());
-  }
-  reader->summary_ = std::move(*closing);
+  GOLDENTRACE_RETURN_IF_ERROR(reader->open_footer());
+  GOLDENTRACE_RETURN_IF_ERROR(reader->open_header_and_summary());
   return reader;
 }
 
-Status TraceReader::open_index() {
+Status TraceReader::open_footer() {
   const std::uint64_t size = source_->size();
   if (size == 0) return {Code::kCorrupt, at_offset(name(), 0, "the file is empty")};
   // A file cut inside its header is compared as far as it goes, and refused for its size below.
@@ -60,40 +42,46 @@ Status TraceReader::open_index() {
     return {Code::kCorrupt, at_offset(name(), size, "the file ends before its first chunk")};
   }
   FooterBytes footer{};
-  const std::uint64_t footer_offset = size - kFooterSize;
-  GOLDENTRACE_RETURN_IF_ERROR(source_->read(footer_offset, footer));
+  GOLDENTRACE_RETURN_IF_ERROR(source_->read(size - kFooterSize, footer));
   const auto index_offset = decode_footer(footer);
-  if (!index_offset.ok()) {
-    return {Code::kCorrupt, at_offset(name(), footer_offset, index_offset.status().message())};
+  return index_offset.ok() ? open_index(*index_offset) : open_cut();
+}
+
+Status TraceReader::open_index(std::uint64_t index_offset) {
+  const auto found = read_chunk_at(*source_, index_offset);
+  if (!found.ok()) {
+    return {found.status().code(), at_offset(name(), index_offset, found.status().message())};
   }
-  const auto index_header = read_chunk_header(*index_offset);
-  if (!index_header.ok()) return index_header.status();
-  if (index_header->kind != ChunkKind::kIndex ||
-      *index_offset + kChunkHeaderSize + index_header->stored_size != footer_offset) {
-    return {Code::kCorrupt, at_offset(name(), *index_offset, "this is not the index chunk")};
+  if (found->header.kind != ChunkKind::kIndex || found->end() != source_->size() - kFooterSize) {
+    return {Code::kCorrupt, at_offset(name(), index_offset, "this is not the index chunk")};
   }
-  const ChunkEntry entry{
-      *index_offset,     index_header->stored_size, index_header->raw_size, {}, 0, 0,
-      ChunkKind::kIndex, index_header->codec};
-  const auto raw = read_raw(entry, index_header->sequence);
-  if (!raw.ok()) return raw.status();
-  auto index = decode_index(*raw);
+  Bytes raw;
+  if (Status status = decompress(found->header, found->stored, raw); !status.ok()) {
+    return {status.code(), at_offset(name(), index_offset, status.message())};
+  }
+  auto index = decode_index(raw);
   if (!index.ok()) {
-    return {Code::kCorrupt, at_offset(name(), *index_offset, index.status().message())};
+    return {Code::kCorrupt, at_offset(name(), index_offset, index.status().message())};
   }
   index_ = std::move(*index);
+  return check_index(index_offset, found->header.sequence);
+}
 
+Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequence) const {
+  const auto refuse = [&](const char* why) {
+    return Status(Code::kCorrupt, at_offset(name(), index_offset, why));
+  };
   // Chunks stand one after the other and fill the file up to the index.
   std::uint64_t expected = kFileHeaderSize;
   for (const ChunkEntry& chunk : index_.chunks) {
     if (chunk.offset != expected || chunk.stored_size > kMaxChunkSize ||
-        chunk.raw_size > kMaxChunkSize || chunk.offset > *index_offset) {
-      return {Code::kCorrupt, at_offset(name(), *index_offset, "index does not match the file")};
+        chunk.raw_size > kMaxChunkSize || chunk.offset > index_offset) {
+      return refuse("index does not match the file");
     }
     expected += kChunkHeaderSize + chunk.stored_size;
   }
-  if (expected != *index_offset || index_header->sequence != index_.chunks.size()) {
-    return {Code::kCorrupt, at_offset(name(), *index_offset, "index does not match the file")};
+  if (expected != index_offset || sequence != index_.chunks.size()) {
+    return refuse("index does not match the file");
   }
   const auto count = [&](ChunkKind kind) {
     return std::count_if(index_.chunks.begin(), index_.chunks.end(),
@@ -101,52 +89,103 @@ Status TraceReader::open_index() {
   };
   if (index_.chunks.empty() || index_.chunks.front().kind != ChunkKind::kHeader ||
       count(ChunkKind::kHeader) != 1 || count(ChunkKind::kSummary) != 1) {
-    return {Code::kCorrupt,
-            at_offset(name(), *index_offset,
-                      "a trace begins with its only header chunk and has one summary")};
+    return refuse("a trace begins with its only header chunk and has one summary");
   }
   return {};
 }
 
-Result<ChunkHeader> TraceReader::read_chunk_header(std::uint64_t offset) const {
-  ChunkHeaderBytes bytes{};
-  GOLDENTRACE_RETURN_IF_ERROR(source_->read(offset, bytes));
-  auto header = decode_chunk_header(bytes);
-  if (!header.ok()) {
-    return Status(header.status().code(), at_offset(name(), offset, header.status().message()));
+// What a recorder that died has left: whole chunks in a row.
+Status TraceReader::open_cut() {
+  Indexer indexer;
+  std::uint64_t offset = kFileHeaderSize;
+  std::string why = "the file ends there";
+  std::uint32_t sequence = 0;
+  for (bool summary = false; offset < source_->size(); ++sequence) {
+    const auto found = read_chunk_at(*source_, offset);
+    if (!found.ok() && found.status().code() != Code::kCorrupt) return found.status();
+    const bool fits = found.ok() && found->header.sequence == sequence &&
+                      (found->header.kind == ChunkKind::kHeader) == (sequence == 0) &&
+                      !(summary && found->header.kind == ChunkKind::kSummary);
+    if (!fits) {
+      why = found.ok() ? "this chunk does not follow the one before" : found.status().message();
+      break;
+    }
+    if (found->header.kind == ChunkKind::kIndex) {
+      offset = found->end();
+      why = "the footer is missing";
+      break;
+    }
+    if (Status status = indexer.add(*found); status.code() == Code::kCorrupt) {
+      why = status.message();
+      break;
+    }
+    summary |= found->header.kind == ChunkKind::kSummary;
+    offset = found->end();
   }
-  return header;
+  if (sequence == 0) return {Code::kCorrupt, at_offset(name(), offset, "no whole chunk: " + why)};
+  index_ = indexer.finish();
+  summary_.counters.push_back({"trace_cut", CounterSeverity::kError, CounterOrigin::kReading, 1,
+                               "at offset " + std::to_string(offset) + ": " + why});
+  return {};
 }
 
-Status TraceReader::read_stored(const ChunkEntry& entry, std::uint32_t sequence,
-                                Bytes& stored) const {
-  const auto header = read_chunk_header(entry.offset);
+Status TraceReader::open_header_and_summary() {
+  const auto header = read_chunk(0);
   if (!header.ok()) return header.status();
-  if (header->kind != entry.kind || header->codec != entry.codec ||
-      header->stored_size != entry.stored_size || header->raw_size != entry.raw_size ||
-      header->sequence != sequence) {
-    return {Code::kCorrupt, at_offset(name(), entry.offset, "chunk is not the one in the index")};
+  auto decoded = decode_header(*header);
+  if (!decoded.ok()) return at_chunk(0, decoded.status());
+  header_ = std::move(*decoded);
+  // The file header has no checksum; the header chunk states the version once more.
+  FileHeaderBytes bytes{};
+  GOLDENTRACE_RETURN_IF_ERROR(source_->read(0, bytes));
+  const auto word = [&](std::size_t at) {
+    return std::to_integer<unsigned>(bytes[at]) | (std::to_integer<unsigned>(bytes[at + 1]) << 8);
+  };
+  if (word(8) != header_.major || word(10) != header_.minor) {
+    return {Code::kCorrupt, at_offset(name(), 8, "version differs from header's")};
   }
-  const std::uint64_t body = entry.offset + kChunkHeaderSize;
-  if (body > source_->size() || entry.stored_size > source_->size() - body) {
-    return {Code::kCorrupt, at_offset(name(), body, "chunk reaches past the end of the file")};
+  const auto found = std::ranges::find(index_.chunks, ChunkKind::kSummary, &ChunkEntry::kind);
+  if (found == index_.chunks.end()) {
+    for (const ChunkEntry& chunk : index_.chunks) {
+      if (chunk.kind == ChunkKind::kProgram) summary_.calls += chunk.calls;
+    }
+    return {};
   }
-  stored.resize(entry.stored_size);
-  GOLDENTRACE_RETURN_IF_ERROR(source_->read(body, stored));
-  if (checksum64(stored) != header->checksum) {
-    return {Code::kCorrupt, at_offset(name(), body,
-                                      "chunk of " + std::to_string(entry.stored_size) +
-                                          " bytes does not match its checksum (damaged)")};
-  }
+  const auto at = static_cast<std::size_t>(found - index_.chunks.begin());
+  const auto raw = read_chunk(at);
+  if (!raw.ok()) return raw.status();
+  auto summary = decode_summary(*raw);
+  if (!summary.ok()) return at_chunk(at, summary.status());
+  const std::vector<Counter> of_reading = std::move(summary_.counters);
+  summary_ = std::move(*summary);
+  summary_.counters.insert(summary_.counters.end(), of_reading.begin(), of_reading.end());
   return {};
+}
+
+Result<FoundChunk> TraceReader::read_found(const ChunkEntry& entry, std::uint32_t sequence) const {
+  auto found = read_chunk_at(*source_, entry.offset);
+  if (!found.ok()) {
+    return Status(found.status().code(), at_offset(name(), entry.offset, found.status().message()));
+  }
+  const ChunkHeader& header = found->header;
+  if (header.kind != entry.kind || header.codec != entry.codec ||
+      header.stored_size != entry.stored_size || header.raw_size != entry.raw_size ||
+      header.sequence != sequence) {
+    return Status(Code::kCorrupt,
+                  at_offset(name(), entry.offset, "chunk is not the one in the index"));
+  }
+  return found;
 }
 
 Result<Bytes> TraceReader::read_raw(const ChunkEntry& entry, std::uint32_t sequence) const {
-  Bytes stored;
-  GOLDENTRACE_RETURN_IF_ERROR(read_stored(entry, sequence, stored));
-  if (entry.codec == Codec::kNone) return stored;
+  auto found = read_found(entry, sequence);
+  if (!found.ok()) return found.status();
+  if (entry.codec == Codec::kNone && found->header.item_size == 0 &&
+      found->stored.size() == entry.raw_size) {
+    return std::move(found->stored);
+  }
   Bytes raw;
-  if (Status status = decompress(entry.codec, stored, entry.raw_size, raw); !status.ok()) {
+  if (Status status = decompress(found->header, found->stored, raw); !status.ok()) {
     return Status(status.code(),
                   at_offset(name(), entry.offset + kChunkHeaderSize, status.message()));
   }
@@ -154,17 +193,17 @@ Result<Bytes> TraceReader::read_raw(const ChunkEntry& entry, std::uint32_t seque
 }
 
 Status TraceReader::check_bytes() const {
-  Bytes stored;
   for (std::size_t i = 0; i < index_.chunks.size(); ++i) {
-    const ChunkEntry& entry = index_.chunks[i];
-    GOLDENTRACE_RETURN_IF_ERROR(read_stored(entry, static_cast<std::uint32_t>(i), stored));
+    GOLDENTRACE_RETURN_IF_ERROR(
+        read_found(index_.chunks[i], static_cast<std::uint32_t>(i)).status());
   }
   return {};
 }
 
 Result<Bytes> TraceReader::read_chunk(std::size_t i) const {
   auto raw = read_raw(index_.chunks[i], static_cast<std::uint32_t>(i));
-  if (raw.ok() && content_hash(*raw) != index_.chunks[i].content) {
+  const Hash128& content = index_.chunks[i].content;
+  if (raw.ok() && content != Hash128() && content_hash(*raw) != content) {
     return at_chunk(i, {Code::kCorrupt, "chunk does not match its content hash in the index"});
   }
   return raw;
@@ -172,14 +211,6 @@ Result<Bytes> TraceReader::read_chunk(std::size_t i) const {
 
 Status TraceReader::at_chunk(std::size_t i, const Status& status) const {
   return {status.code(), at_offset(name(), index_.chunks[i].offset, status.message())};
-}
-
-Result<Bytes> TraceReader::read_only_chunk(ChunkKind kind) const {
-  for (std::size_t i = 0; i < index_.chunks.size(); ++i) {
-    if (index_.chunks[i].kind == kind) return read_chunk(i);
-  }
-  return Status(Code::kCorrupt, name() + ": chunk of kind " +
-                                    std::to_string(static_cast<unsigned>(kind)) + " is missing");
 }
 
 Result<std::vector<Parameter>> TraceReader::parameters() const {
@@ -197,13 +228,19 @@ Result<std::vector<Parameter>> TraceReader::parameters() const {
 
 Result<Text> TraceReader::text() const {
   Text all;
+  std::unordered_map<std::uint32_t, std::size_t> places;  // of requests, by id
   for (std::size_t i = 0; i < index_.chunks.size(); ++i) {
     if (index_.chunks[i].kind != ChunkKind::kText) continue;
     const auto raw = read_chunk(i);
     if (!raw.ok()) return raw.status();
     auto some = decode_text(*raw);
     if (!some.ok()) return at_chunk(i, some.status());
-    all.requests.insert(all.requests.end(), some->requests.begin(), some->requests.end());
+    for (Request& request : some->requests) {
+      // The last entry of a request counts.
+      const auto [place, is_new] = places.try_emplace(request.id, all.requests.size());
+      if (is_new) all.requests.emplace_back();
+      all.requests[place->second] = std::move(request);
+    }
     all.steps.insert(all.steps.end(), some->steps.begin(), some->steps.end());
   }
   return all;
@@ -226,48 +263,73 @@ Result<std::vector<Timing>> TraceReader::timings() const {
   return all;
 }
 
-bool TraceReader::has_value(const Hash128& hash) const {
-  return std::binary_search(
-      index_.values.begin(), index_.values.end(), ValueEntry{hash, 0, 0},
-      [](const ValueEntry& left, const ValueEntry& right) { return left.hash < right.hash; });
+std::span<const ValueEntry> TraceReader::parts_of(const Hash128& hash) const {
+  const auto [begin, end] = std::ranges::equal_range(index_.values, hash, {}, &ValueEntry::hash);
+  return {begin, end};
+}
+
+std::optional<std::uint64_t> TraceReader::value_size(const Hash128& hash) const {
+  const auto parts = parts_of(hash);
+  if (parts.empty()) return {};
+  return parts.back().offset + parts.back().length;
 }
 
 Result<Bytes> TraceReader::value(const Hash128& hash) const {
-  auto entry = std::lower_bound(
-      index_.values.begin(), index_.values.end(), hash,
-      [](const ValueEntry& left, const Hash128& right) { return left.hash < right; });
-  if (entry == index_.values.end() || entry->hash != hash) {
-    return Status(Code::kNotFound, name() + ": no value is kept under " + to_hex(hash));
+  const auto size = value_size(hash);
+  if (!size) return Status(Code::kNotFound, name() + ": no value is kept under " + to_hex(hash));
+  // A hostile index may claim any size; what the parts can hold is all that is allocated.
+  if (*size > parts_of(hash).size() * kMaxChunkSize) {
+    return Status(Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing");
   }
-  Bytes bytes;
-  std::uint64_t total = 0;
-  for (; entry != index_.values.end() && entry->hash == hash; ++entry) {
-    if (!values_cache_ || values_cache_->first != entry->chunk) {
-      const auto raw = read_chunk(entry->chunk);
-      if (!raw.ok()) return raw.status();
-      auto values = decode_values(*raw);
-      if (!values.ok()) return at_chunk(entry->chunk, values.status());
-      values_cache_.emplace(entry->chunk, std::move(*values));
-    }
+  Bytes bytes(*size);
+  GOLDENTRACE_RETURN_IF_ERROR(read_value(hash, bytes));
+  return bytes;
+}
+
+Status TraceReader::load_values(std::uint32_t chunk) const {
+  if (loaded_ && loaded_->chunk == chunk) return {};
+  loaded_.reset();
+  auto raw = read_chunk(chunk);
+  if (!raw.ok()) return raw.status();
+  LoadedValues loaded{chunk, std::move(*raw), {}};
+  auto values = decode_values(loaded.raw);
+  if (!values.ok()) return at_chunk(chunk, values.status());
+  loaded.values = std::move(*values);
+  loaded_ = std::move(loaded);
+  return {};
+}
+
+Status TraceReader::read_value(const Hash128& hash, std::span<std::byte> out) const {
+  const auto entries = parts_of(hash);
+  if (entries.empty()) {
+    return {Code::kNotFound, name() + ": no value is kept under " + to_hex(hash)};
+  }
+  std::uint64_t done = 0;
+  for (const ValueEntry& entry : entries) {
+    GOLDENTRACE_RETURN_IF_ERROR(load_values(entry.chunk));
     std::uint64_t at = 0;
-    bool found = false;
-    for (const ValuePart& part : values_cache_->second.parts) {
-      if (part.hash == hash && part.offset == entry->offset && part.offset == bytes.size()) {
-        const auto begin = values_cache_->second.data.begin() + static_cast<std::ptrdiff_t>(at);
-        bytes.insert(bytes.end(), begin, begin + static_cast<std::ptrdiff_t>(part.length));
-        total = part.total;
-        found = true;
+    const ValuePart* found = nullptr;
+    for (const ValuePart& part : loaded_->values.parts) {
+      if (part.hash == hash && part.offset == entry.offset && part.length == entry.length) {
+        found = &part;
         break;
       }
       at += part.length;
     }
-    if (!found)
-      return at_chunk(entry->chunk, {Code::kCorrupt, "value is not where the index says"});
+    if (found == nullptr) {
+      return at_chunk(entry.chunk, {Code::kCorrupt, "value is not where the index says"});
+    }
+    if (found->offset != done || found->total != out.size()) {
+      return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
+    }
+    const auto bytes = loaded_->values.data.subspan(at, found->length);
+    std::copy(bytes.begin(), bytes.end(), out.begin() + static_cast<std::ptrdiff_t>(done));
+    done += found->length;
   }
-  if (bytes.size() != total) {
-    return Status(Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing");
+  if (done != out.size()) {
+    return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
   }
-  return bytes;
+  return {};
 }
 
 Result<bool> ProgramReader::next() {

@@ -1,5 +1,7 @@
-// Reads one trace. Opening costs the footer, the index and three small chunks; everything else is
-// read when asked for, one chunk at a time. Every message names the file and the offset.
+// Reads one trace. Opening costs the footer, the index and two small chunks; everything else is
+// read when asked for, one chunk at a time. A file without footer, of a recording that was cut off,
+// is read through when it is opened; what it holds up to the first damage is there. Every message
+// names the file and the offset.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +15,7 @@
 #include "src/base/status.h"
 #include "src/event/dictionary.h"
 #include "src/format/codec.h"
+#include "src/format/scan.h"
 
 namespace goldentrace {
 
@@ -25,6 +28,7 @@ class TraceReader {
   [[nodiscard]] const std::string& name() const { return source_->name(); }
   [[nodiscard]] std::uint64_t file_size() const { return source_->size(); }
   [[nodiscard]] const Header& header() const { return header_; }
+  // Of a file without footer: the counters that it has, and `trace_cut`.
   [[nodiscard]] const Summary& summary() const { return summary_; }
   [[nodiscard]] std::span<const ChunkEntry> chunks() const { return index_.chunks; }
 
@@ -39,18 +43,26 @@ class TraceReader {
   // Timings of all calls, in order.
   Result<std::vector<Timing>> timings() const;
 
-  [[nodiscard]] bool has_value(const Hash128& hash) const;
+  [[nodiscard]] bool has_value(const Hash128& hash) const { return value_size(hash).has_value(); }
+  // In bytes, by the index alone.
+  [[nodiscard]] std::optional<std::uint64_t> value_size(const Hash128& hash) const;
   // kNotFound when no bytes are kept under `hash`.
   Result<Bytes> value(const Hash128& hash) const;
+  // Into memory of the caller's, value_size(hash) bytes.
+  Status read_value(const Hash128& hash, std::span<std::byte> out) const;
 
  private:
   explicit TraceReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
-  Status open_index();
-  Result<ChunkHeader> read_chunk_header(std::uint64_t offset) const;
-  // Replaces `stored` by the chunk's stored bytes, checked against header, index and checksum.
-  Status read_stored(const ChunkEntry& entry, std::uint32_t sequence, Bytes& stored) const;
+  Status open_footer();
+  Status open_index(std::uint64_t index_offset);
+  Status check_index(std::uint64_t index_offset, std::uint32_t sequence) const;
+  Status open_cut();
+  Status open_header_and_summary();
+  [[nodiscard]] std::span<const ValueEntry> parts_of(const Hash128& hash) const;
+  Status load_values(std::uint32_t chunk) const;
+  // The chunk as it is stored, checked against its checksum, its index entry and its number.
+  Result<FoundChunk> read_found(const ChunkEntry& entry, std::uint32_t sequence) const;
   Result<Bytes> read_raw(const ChunkEntry& entry, std::uint32_t sequence) const;
-  Result<Bytes> read_only_chunk(ChunkKind kind) const;
   // Status with the file's name and chunk `i`'s offset put before the message.
   Status at_chunk(std::size_t i, const Status& status) const;
 
@@ -59,7 +71,12 @@ class TraceReader {
   Header header_;
   Summary summary_;
   // The values chunk decoded last: neighbouring small values share one.
-  mutable std::optional<std::pair<std::uint32_t, Values>> values_cache_;
+  struct LoadedValues {
+    std::uint32_t chunk = 0;
+    Bytes raw;
+    Values values;  // into raw
+  };
+  mutable std::optional<LoadedValues> loaded_;
 
   friend class ProgramReader;
 };

@@ -5,6 +5,16 @@
 #include <utility>
 
 namespace goldentrace {
+namespace {
+
+// Planes are those of the numbers inside: a complex number is two.
+std::size_t gathered_kind(std::size_t item_size) {
+  if (item_size <= 1) return 0;
+  if (item_size <= 2) return 1;
+  return item_size <= 4 ? 2 : 3;
+}
+
+}  // namespace
 
 Result<std::unique_ptr<TraceWriter>> TraceWriter::create(std::unique_ptr<ByteSink> sink,
                                                          Header header, WriterOptions options) {
@@ -21,8 +31,9 @@ Status TraceWriter::write_program(const ProgramChunk& chunk) {
   const auto calls = static_cast<std::uint32_t>(chunk.calls.size());
   GOLDENTRACE_RETURN_IF_ERROR(
       write_chunk(ChunkKind::kProgram, encode_program(chunk), chunk.base.calls, calls));
-  if (calls == 0) return {};
-  return write_chunk(ChunkKind::kTiming, encode_timing(chunk), chunk.base.calls, calls);
+  if (chunk.timings.empty()) return {};
+  return write_chunk(ChunkKind::kTiming, encode_timing(chunk), chunk.base.calls,
+                     static_cast<std::uint32_t>(chunk.timings.size()));
 }
 
 Status TraceWriter::write_parameters(std::span<const Parameter> parameters) {
@@ -31,36 +42,44 @@ Status TraceWriter::write_parameters(std::span<const Parameter> parameters) {
 }
 
 Status TraceWriter::write_text(const Text& text) {
+  GOLDENTRACE_RETURN_IF_ERROR(flush_values());
   return write_chunk(ChunkKind::kText, encode_text(text), 0, 0);
 }
 
-Status TraceWriter::write_value(const Hash128& hash, std::span<const std::byte> bytes) {
+Status TraceWriter::write_value(const Hash128& hash, std::span<const std::byte> bytes,
+                                std::size_t item_size) {
   if (!status_.ok()) return status_;
   if (!kept_.insert(hash).second) return {};
-  std::uint64_t offset = 0;
-  do {
-    const std::uint64_t length = std::min<std::uint64_t>(bytes.size() - offset, kMaxValuePart);
-    if (pending_data_.size() + length > options_.gather_values) {
-      GOLDENTRACE_RETURN_IF_ERROR(flush_values());
-    }
-    const auto part = bytes.subspan(offset, length);
-    pending_parts_.push_back({hash, bytes.size(), offset, length});
-    pending_data_.insert(pending_data_.end(), part.begin(), part.end());
-    offset += length;
-  } while (offset < bytes.size());
+  const std::size_t kind = gathered_kind(item_size);
+  if (bytes.size() < options_.alone || bytes.empty()) {
+    Gathered& gathered = gathered_[kind];
+    gathered.parts.push_back({hash, bytes.size(), 0, bytes.size()});
+    gathered.data.insert(gathered.data.end(), bytes.begin(), bytes.end());
+    return gathered.data.size() < options_.gather ? Status() : flush_gathered(kind);
+  }
+  for (std::uint64_t offset = 0; offset < bytes.size(); offset += options_.max_part) {
+    const std::uint64_t length = std::min(bytes.size() - offset, options_.max_part);
+    const ValuePart part{hash, bytes.size(), offset, length};
+    GOLDENTRACE_RETURN_IF_ERROR(
+        write_values({&part, 1}, bytes.subspan(offset, length), std::size_t{1} << kind));
+  }
   return {};
 }
 
+Status TraceWriter::flush_gathered(std::size_t kind) {
+  Gathered& gathered = gathered_[kind];
+  if (gathered.parts.empty()) return status_;
+  const Status status = write_values(gathered.parts, gathered.data, std::size_t{1} << kind);
+  gathered.parts.clear();
+  gathered.data.clear();
+  return status;
+}
+
 Status TraceWriter::flush_values() {
-  if (pending_parts_.empty()) return status_;
-  const auto chunk = static_cast<std::uint32_t>(index_.chunks.size());
-  for (const ValuePart& part : pending_parts_) {
-    index_.values.push_back({part.hash, part.offset, chunk});
+  for (std::size_t kind = 0; kind < gathered_.size(); ++kind) {
+    GOLDENTRACE_RETURN_IF_ERROR(flush_gathered(kind));
   }
-  const Bytes raw = encode_values(pending_parts_, pending_data_);
-  pending_parts_.clear();
-  pending_data_.clear();
-  return write_chunk(ChunkKind::kValues, raw, 0, 0);
+  return status_;
 }
 
 Status TraceWriter::close(const Summary& summary) {
@@ -93,21 +112,62 @@ Status TraceWriter::write_chunk(ChunkKind kind, const Bytes& raw, std::uint64_t 
                                            " bytes is larger than the format allows"};
     return status_;
   }
-  status_ = compress(raw, options_.zstd_level, compressed_);
+  const auto stored = compressor_.zstd(raw, options_.zstd_level);
+  if (!stored.ok()) return status_ = stored.status();
+  ChunkEntry entry;
+  entry.kind = kind;
+  entry.raw_size = raw.size();
+  entry.content = content_hash(raw);
+  entry.first_call = first_call;
+  entry.calls = calls;
+  return write_stored(entry, *stored);
+}
+
+Status TraceWriter::write_values(std::span<const ValuePart> parts, std::span<const std::byte> data,
+                                 std::size_t item_size) {
   if (!status_.ok()) return status_;
+  for (const ValuePart& part : parts) {
+    index_.values.push_back({part.hash, part.offset, static_cast<std::uint32_t>(part.length),
+                             static_cast<std::uint32_t>(index_.chunks.size())});
+  }
+  raw_ = encode_values(parts, data, std::move(raw_));
+  const auto stored = compressor_.values(raw_, item_size, options_.values);
+  if (!stored.ok()) return status_ = stored.status();
+  ChunkEntry entry;
+  entry.kind = ChunkKind::kValues;
+  entry.raw_size = raw_.size();
+  entry.content = content_hash(raw_);
+  return write_stored(entry, *stored);
+}
+
+Status TraceWriter::copy_chunk(const ChunkEntry& entry, std::uint8_t item_size,
+                               std::span<const std::byte> stored,
+                               std::span<const ValuePart> parts) {
+  GOLDENTRACE_RETURN_IF_ERROR(flush_values());
+  for (const ValuePart& part : parts) {
+    index_.values.push_back({part.hash, part.offset, static_cast<std::uint32_t>(part.length),
+                             static_cast<std::uint32_t>(index_.chunks.size())});
+    kept_.insert(part.hash);
+  }
+  return write_stored(entry, {entry.codec, item_size, stored});
+}
+
+// `entry` has kind, raw size, content hash and calls.
+Status TraceWriter::write_stored(ChunkEntry entry, const Compressor::Stored& stored) {
+  entry.offset = offset_;
+  entry.codec = stored.codec;
+  entry.stored_size = stored.bytes.size();
   ChunkHeader header;
-  header.kind = kind;
-  // What does not shrink is stored as it is: reading it costs nothing then.
-  header.codec = compressed_.size() < raw.size() ? Codec::kZstd : Codec::kNone;
-  const Bytes& stored = header.codec == Codec::kZstd ? compressed_ : raw;
-  header.stored_size = stored.size();
-  header.raw_size = raw.size();
-  header.checksum = checksum64(stored);
+  header.kind = entry.kind;
+  header.codec = entry.codec;
+  header.item_size = stored.item_size;
+  header.stored_size = entry.stored_size;
+  header.raw_size = entry.raw_size;
+  header.checksum = checksum64(stored.bytes);
   header.sequence = sequence_++;
-  index_.chunks.push_back({offset_, header.stored_size, header.raw_size, content_hash(raw),
-                           first_call, calls, kind, header.codec});
+  index_.chunks.push_back(entry);
   GOLDENTRACE_RETURN_IF_ERROR(write_bytes(encode_chunk_header(header)));
-  return write_bytes(stored);
+  return write_bytes(stored.bytes);
 }
 
 }  // namespace goldentrace

@@ -189,7 +189,7 @@ class RunWriter {
     }
     if (output.keep >= Keep::kValues) {
       write.flags |= kWriteValue;
-      (void)writer_.write_value(digest.hash, bytes);
+      (void)writer_.write_value(digest.hash, bytes, 4);
     }
     chunk_.writes.push_back(write);
   }

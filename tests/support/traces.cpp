@@ -117,6 +117,7 @@ Status read_program(const TraceReader& reader, ReadOutcome& outcome) {
 Status read_everything(const Bytes& file, ReadOutcome& outcome) {
   const auto reader = TraceReader::open(open_memory("trace", file));
   if (!reader.ok()) return reader.status();
+  outcome.cut = (*reader)->summary().counter("trace_cut") > 0;
   for (std::size_t i = 0; i < (*reader)->chunks().size(); ++i) {
     GOLDENTRACE_RETURN_IF_ERROR(decode_chunk(**reader, i));
   }
@@ -191,11 +192,15 @@ ProgramChunk rich_chunk() {
   make.write(0, 8, kWriteHashed | kWriteDecision, {5, 6});
   make.end();
 
-  make.begin({.op = 1, .scope = 2, .step = 1, .flags = kCallFailed, .arguments = 1});
+  make.begin({.op = 1, .scope = 2, .step = 1, .flags = kCallFailed | kCallForeign, .arguments = 1});
   make.node(NodeKind::kTensor, 2, 9);
   make.results();
   make.end();
 
+  chunk.placements = {{5, {PlacementKind::kShard, 1, 3, 4}},
+                      {3, {PlacementKind::kPartialSum, 0, 1, 2}}};
+  chunk.layouts = {{5, 4}};
+  chunk.rows = {{5, {0, 0, 1, 17}}, {5, {1, 1, 1, std::int64_t{1} << 40}}};
   chunk.timings = {{0, 100, 20}, {1, 130, 5}, {0, 200, 1}};
   return chunk;
 }
@@ -262,6 +267,8 @@ Text sample_text() {
   request.stop_ids = {2};
   request.output_ids = {5, 6};
   request.output_pieces = {"x", "y"};
+  request.output = "xy";
+  request.finish_reason = "stop";
   Step step;
   step.step = 1;
   step.rows = {{3, 0, 1, 17}};
@@ -270,7 +277,12 @@ Text sample_text() {
   step.top_logits = {12.5f, -std::numeric_limits<float>::infinity()};
   step.gap_ulp = 3.5;
   step.logprob = -0.25;
-  return {{request}, {step, {}}};
+  step.top_logprobs = {-0.25f, -std::numeric_limits<float>::infinity()};
+  step.top_pieces = {"y", "\xff"};
+  step.logprob_kind = LogprobKind::kProcessed;
+  Step next;  // known values: NaN is not equal to itself
+  next.gap_ulp = next.logprob = 0;
+  return {{request}, {step, next}};
 }
 
 Summary sample_summary(std::uint64_t calls) {
@@ -290,7 +302,7 @@ Bytes make_trace(int more_chunks) {
   const Bytes value = to_bytes("twelve bytes");
   ProgramChunk chunk = rich_chunk();
   // The writer's first error latches; close() tells.
-  (void)(*writer)->write_value(hash_bytes(value), value);
+  (void)(*writer)->write_value(hash_bytes(value), value, 2);
   (void)(*writer)->write_program(chunk);
   for (int i = 0; i < more_chunks; ++i) {
     chunk = next_chunk(chunk.next_base());
@@ -318,7 +330,7 @@ void FileBuilder::add(ChunkKind kind, const Bytes& raw, std::uint64_t first_call
 }
 
 void FileBuilder::add_bytes(ChunkKind kind, Codec codec, const Bytes& raw) {
-  const ChunkHeader header{kind, codec, raw.size(), raw.size(), checksum64(raw), sequence_++};
+  const ChunkHeader header{kind, codec, 0, raw.size(), raw.size(), checksum64(raw), sequence_++};
   append(file_, encode_chunk_header(header));
   append(file_, raw);
 }

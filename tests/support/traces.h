@@ -37,6 +37,7 @@ struct ReadOutcome {
   Status status;            // the first fault met
   std::uint64_t calls = 0;  // read before it
   std::size_t values = 0;
+  bool cut = false;  // the file has no footer
 };
 ReadOutcome read_all(const Bytes& file);
 

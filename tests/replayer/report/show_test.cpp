@@ -151,8 +151,7 @@ TEST_F(Show, GivesAStatusForWhatIsNoWholeTrace) {
   const std::string text(reinterpret_cast<const char*>(whole.data()), whole.size());
   std::ostringstream out;
   EXPECT_EQ(show({folder_.file("missing.fb")}, out).code(), Code::kNotFound);
-  EXPECT_EQ(show({folder_.write("cut.fb", text.substr(0, text.size() - 9))}, out).code(),
-            Code::kCorrupt);
+  EXPECT_EQ(show({folder_.write("cut.fb", text.substr(0, 50))}, out).code(), Code::kCorrupt);
   EXPECT_EQ(out.str(), "");
   std::string flipped = text;
   flipped[flipped.size() / 3] = static_cast<char>(flipped[flipped.size() / 3] ^ 4);
@@ -163,6 +162,14 @@ TEST_F(Show, GivesAStatusForWhatIsNoWholeTrace) {
     refused |= !show({damaged, what, true}, out).ok();
   }
   EXPECT_TRUE(refused);
+}
+
+TEST_F(Show, SaysThatATraceWasCut) {
+  const Bytes whole = testing::make_trace();
+  const std::string text(reinterpret_cast<const char*>(whole.data()), whole.size());
+  std::ostringstream out;
+  ASSERT_TRUE(show({folder_.write("cut.fb", text.substr(0, text.size() - 9))}, out).ok());
+  EXPECT_THAT(out.str(), ::testing::HasSubstr("not whole: trace_cut 1, at offset"));
 }
 
 }  // namespace

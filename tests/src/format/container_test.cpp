@@ -47,14 +47,15 @@ TEST(FileHeader, ANewerMajorVersionIsUnsupportedNotCorrupt) {
 }
 
 ChunkHeader sample() {
-  return {ChunkKind::kProgram, Codec::kZstd, 1000, 3000, 0x1122334455667788, 5};
+  return {ChunkKind::kProgram, Codec::kZstdPlanes, 2, 1000, 3000, 0x1122334455667788, 5};
 }
 
 TEST(ChunkHeader, RoundTrips) {
   const auto header = decode_chunk_header(encode_chunk_header(sample()));
   ASSERT_TRUE(header.ok()) << header.status().message();
   EXPECT_EQ(header->kind, ChunkKind::kProgram);
-  EXPECT_EQ(header->codec, Codec::kZstd);
+  EXPECT_EQ(header->codec, Codec::kZstdPlanes);
+  EXPECT_EQ(header->item_size, 2u);
   EXPECT_EQ(header->stored_size, 1000u);
   EXPECT_EQ(header->raw_size, 3000u);
   EXPECT_EQ(header->checksum, 0x1122334455667788u);
@@ -91,47 +92,6 @@ TEST(Footer, RoundTripsAndEveryBitFlipIsRefused) {
   flip_each_bit(bytes, [](const FooterBytes& flipped, std::size_t) {
     EXPECT_EQ(decode_footer(flipped).status().code(), Code::kCorrupt);
   });
-}
-
-TEST(Codec, ZstdRoundTripsAtEachSize) {
-  for (const std::size_t size : {0u, 1u, 1000u, 300000u}) {
-    SCOPED_TRACE(size);
-    const Bytes raw(size, std::byte{7});
-    Bytes stored;
-    Bytes back;
-    ASSERT_TRUE(compress(raw, 3, stored).ok());
-    ASSERT_TRUE(decompress(Codec::kZstd, stored, size, back).ok());
-    EXPECT_EQ(back, raw);
-  }
-}
-
-TEST(Codec, RefusesWhatDoesNotGiveThePromisedBytes) {
-  const Bytes raw = to_bytes("some bytes, some bytes, some bytes, some bytes");
-  Bytes stored;
-  ASSERT_TRUE(compress(raw, 3, stored).ok());
-  Bytes cut = stored;
-  cut.pop_back();
-  struct Case {
-    const char* why;
-    Codec codec;
-    Bytes stored;
-    std::uint64_t raw_size;
-    Code code;
-  };
-  const Case cases[] = {
-      {"more than promised", Codec::kZstd, stored, raw.size() - 1, Code::kCorrupt},
-      {"less than promised", Codec::kZstd, stored, raw.size() + 1, Code::kCorrupt},
-      {"cut off", Codec::kZstd, cut, raw.size(), Code::kCorrupt},
-      {"not zstd at all", Codec::kZstd, raw, raw.size(), Code::kCorrupt},
-      {"no bytes", Codec::kZstd, {}, raw.size(), Code::kCorrupt},
-      {"sizes differ without codec", Codec::kNone, raw, raw.size() + 1, Code::kCorrupt},
-      {"a codec of a later version", static_cast<Codec>(2), raw, raw.size(), Code::kUnsupported},
-  };
-  for (const Case& c : cases) {
-    SCOPED_TRACE(c.why);
-    Bytes out;
-    EXPECT_EQ(decompress(c.codec, c.stored, c.raw_size, out).code(), c.code);
-  }
 }
 
 }  // namespace

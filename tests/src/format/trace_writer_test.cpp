@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "src/digest/digest.h"
 #include "src/format/trace_reader.h"
 #include "tests/support/temp_folder.h"
@@ -75,13 +77,14 @@ TEST(Trace, EqualProgramsHaveEqualContentHashesWhateverTheTimes) {
 TEST(Trace, ValuesAreKeptOnceGatheredAndFoundByHash) {
   Bytes file;
   WriterOptions options;
-  options.gather_values = 100;  // several chunks
+  options.gather = 100;  // several chunks
+  options.alone = 200;
   auto writer = TraceWriter::create(write_memory(&file), testing::sample_header(), options);
   std::vector<Bytes> values = {{}};  // a tensor without elements has a value too
   for (unsigned i = 1; i < 40; ++i) values.emplace_back(i * 7, static_cast<std::byte>(i));
   for (int twice = 0; twice < 2; ++twice) {
     for (const Bytes& value : values) {
-      ASSERT_TRUE((*writer)->write_value(hash_bytes(value), value).ok());
+      ASSERT_TRUE((*writer)->write_value(hash_bytes(value), value, 1).ok());
     }
   }
   ASSERT_TRUE((*writer)->close({}).ok());
@@ -104,6 +107,32 @@ TEST(Trace, ValuesAreKeptOnceGatheredAndFoundByHash) {
   EXPECT_LT(raw, 2u * 7 * 39 * 40 / 2) << "values were written twice";
 }
 
+TEST(Trace, LongValuesAreSplitAndStandAlone) {
+  Bytes file;
+  WriterOptions options;
+  options.alone = 100;
+  options.max_part = 1000;
+  auto writer = TraceWriter::create(write_memory(&file), testing::sample_header(), options);
+  const Bytes value(2500, std::byte{3});
+  const Bytes other(100, std::byte{4});
+  const Bytes small(99, std::byte{5});
+  for (const Bytes& bytes : {small, value, other}) {
+    ASSERT_TRUE((*writer)->write_value(hash_bytes(bytes), bytes, 2).ok());
+  }
+  ASSERT_TRUE((*writer)->close({}).ok());
+  const auto reader = TraceReader::open(open_memory("t", file));
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  const auto chunks = (*reader)->chunks();
+  EXPECT_EQ(std::ranges::count(chunks, ChunkKind::kValues, &ChunkEntry::kind), 5);
+  for (const Bytes& bytes : {small, value, other}) {
+    EXPECT_EQ((*reader)->value_size(hash_bytes(bytes)), bytes.size());
+    EXPECT_EQ(*(*reader)->value(hash_bytes(bytes)), bytes);
+    Bytes wrong(bytes.size() - 1);
+    EXPECT_EQ((*reader)->read_value(hash_bytes(bytes), wrong).code(), Code::kCorrupt);
+  }
+  EXPECT_EQ((*reader)->value_size({1, 1}), std::nullopt);
+}
+
 // Values longer than kMaxValuePart are too big for a unit test; the same parts, made by hand.
 Bytes value_in_parts(std::uint64_t second_offset, bool with_second, std::uint64_t total = 8) {
   const Hash128 hash{1, 2};
@@ -113,12 +142,12 @@ Bytes value_in_parts(std::uint64_t second_offset, bool with_second, std::uint64_
   builder.add(ChunkKind::kHeader, encode_header(header));
   builder.add(ChunkKind::kValues,
               encode_values(std::vector<ValuePart>{{hash, total, 0, 5}}, to_bytes("first")));
-  builder.index().values.push_back({hash, 0, 1});
+  builder.index().values.push_back({hash, 0, 5, 1});
   if (with_second) {
     builder.add(ChunkKind::kValues,
                 encode_values(std::vector<ValuePart>{{{9, 9}, 2, 0, 2}, {hash, total, 5, 3}},
                               to_bytes("..end")));
-    builder.index().values.push_back({hash, second_offset, 2});
+    builder.index().values.push_back({hash, second_offset, 3, 2});
   }
   builder.add(ChunkKind::kSummary, encode_summary({}));
   return builder.finish();
@@ -184,7 +213,7 @@ TEST(Writer, AnErrorAtAnyByteLatchesAndCloseTells) {
       continue;
     }
     const Bytes value = to_bytes("twelve bytes");
-    (void)(*writer)->write_value(hash_bytes(value), value);
+    (void)(*writer)->write_value(hash_bytes(value), value, 2);
     (void)(*writer)->write_program(rich_chunk());
     (void)(*writer)->write_parameters(testing::sample_parameters());
     (void)(*writer)->write_text(testing::sample_text());

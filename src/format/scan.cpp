@@ -1,0 +1,151 @@
+#include "src/format/scan.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "src/format/compression.h"
+
+namespace goldentrace {
+namespace {
+
+constexpr std::string_view kMarker = "GTCK";
+constexpr std::size_t kWindow = 1u << 20;
+
+// Offset of the next marker at `from` or later; the file's size when there is none.
+Result<std::uint64_t> find_marker(const ByteSource& source, std::uint64_t from) {
+  Bytes window;
+  while (from + kMarker.size() <= source.size()) {
+    window.resize(std::min<std::uint64_t>(kWindow, source.size() - from));
+    GOLDENTRACE_RETURN_IF_ERROR(source.read(from, window));
+    const std::string_view text(reinterpret_cast<const char*>(window.data()), window.size());
+    if (const auto at = text.find(kMarker); at != std::string_view::npos) return from + at;
+    from += window.size() - (kMarker.size() - 1);
+  }
+  return source.size();
+}
+
+Result<ChunkHeader> read_header_at(const ByteSource& source, std::uint64_t offset) {
+  if (offset > source.size() || source.size() - offset < kChunkHeaderSize) {
+    return Status(Code::kCorrupt, "the file ends inside a chunk header");
+  }
+  ChunkHeaderBytes bytes{};
+  GOLDENTRACE_RETURN_IF_ERROR(source.read(offset, bytes));
+  auto header = decode_chunk_header(bytes);
+  if (header.ok() && header->stored_size > source.size() - offset - kChunkHeaderSize) {
+    return Status(Code::kCorrupt, "the file ends inside a chunk");
+  }
+  return header;
+}
+
+}  // namespace
+
+Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset) {
+  const auto header = read_header_at(source, offset);
+  if (!header.ok()) return header.status();
+  FoundChunk found{*header, offset, Bytes(header->stored_size)};
+  GOLDENTRACE_RETURN_IF_ERROR(source.read(offset + kChunkHeaderSize, found.stored));
+  if (checksum64(found.stored) != header->checksum) {
+    return Status(Code::kCorrupt, "chunk of " + std::to_string(header->stored_size) +
+                                      " bytes does not match its checksum (damaged)");
+  }
+  return found;
+}
+
+Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
+                                             std::uint32_t sequence) {
+  std::uint64_t read_in_vain = 0;
+  while (read_in_vain <= 4 * source.size()) {
+    const auto at = find_marker(source, from);
+    if (!at.ok()) return at.status();
+    if (*at == source.size()) break;
+    from = *at + 1;
+    const auto header = read_header_at(source, *at);
+    if (!header.ok() && header.status().code() != Code::kCorrupt) return header.status();
+    if (!header.ok() || header->sequence < sequence) continue;
+    auto found = read_chunk_at(source, *at);
+    if (found.ok()) return std::optional(std::move(*found));
+    if (found.status().code() != Code::kCorrupt) return found.status();
+    read_in_vain += header->stored_size;
+  }
+  return std::optional<FoundChunk>();
+}
+
+Status Indexer::add(const FoundChunk& found) {
+  ChunkEntry entry;
+  entry.offset = found.offset;
+  entry.stored_size = found.header.stored_size;
+  entry.raw_size = found.header.raw_size;
+  entry.kind = found.header.kind;
+  entry.codec = found.header.codec;
+  parts_.clear();
+  Bytes raw;
+  Status status = decompress(found.header, found.stored, raw);
+  if (status.ok()) {
+    entry.content = content_hash(raw);
+    status = add_decoded(raw, entry);
+  }
+  if (!status.ok() && status.code() != Code::kUnsupported) return status;
+  for (const ValuePart& part : parts_) {
+    values_.push_back({{part.hash, part.offset, static_cast<std::uint32_t>(part.length),
+                        static_cast<std::uint32_t>(index_.chunks.size())},
+                       part.total});
+  }
+  index_.chunks.push_back(entry);
+  return status;
+}
+
+Status Indexer::add_decoded(std::span<const std::byte> raw, ChunkEntry& entry) {
+  switch (entry.kind) {
+    case ChunkKind::kHeader:
+      return decode_header(raw).status();
+    case ChunkKind::kProgram: {
+      const auto program = decode_program(raw);
+      if (!program.ok()) return program.status();
+      entry.first_call = program->base.calls;
+      entry.calls = static_cast<std::uint32_t>(program->calls.size());
+      return {};
+    }
+    case ChunkKind::kTiming: {
+      const auto timings = decode_timing(raw, entry.first_call);
+      if (timings.ok()) entry.calls = static_cast<std::uint32_t>(timings->size());
+      return timings.status();
+    }
+    case ChunkKind::kParameters:
+      return decode_parameters(raw).status();
+    case ChunkKind::kText:
+      return decode_text(raw).status();
+    case ChunkKind::kValues: {
+      auto values = decode_values(raw);
+      if (values.ok()) parts_ = std::move(values->parts);
+      return values.status();
+    }
+    case ChunkKind::kSummary:
+      return decode_summary(raw).status();
+    default:
+      return {};
+  }
+}
+
+Index Indexer::finish() {
+  std::sort(values_.begin(), values_.end(), [](const Value& left, const Value& right) {
+    return std::tie(left.entry.hash, left.entry.offset) <
+           std::tie(right.entry.hash, right.entry.offset);
+  });
+  for (auto value = values_.begin(); value != values_.end();) {
+    auto next = value;
+    std::uint64_t length = 0;
+    for (; next != values_.end() && next->entry.hash == value->entry.hash; ++next) {
+      if (next->entry.offset == length) length += next->entry.length;
+    }
+    if (length == value->total) {
+      for (auto part = value; part != next; ++part) index_.values.push_back(part->entry);
+    }
+    value = next;
+  }
+  return std::move(index_);
+}
+
+}  // namespace goldentrace

@@ -1,0 +1,56 @@
+// Finds a file's chunks without its index: what a cut or damaged file still holds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "src/base/io.h"
+#include "src/base/status.h"
+#include "src/format/codec.h"
+
+namespace goldentrace {
+
+// A chunk whose header and stored bytes match their checksums.
+struct FoundChunk {
+  ChunkHeader header;
+  std::uint64_t offset = 0;  // of the header in the file
+  Bytes stored;
+  [[nodiscard]] std::uint64_t end() const { return offset + kChunkHeaderSize + header.stored_size; }
+};
+
+// The chunk that begins at `offset`; kCorrupt, without the file's name, where no whole one does.
+Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset);
+
+// The next whole chunk at `from` or later whose sequence number is at least `sequence`; none when
+// there is no more. Reads the file once; gives up after four times its size has been read in
+// chunks that turned out damaged, which only a hostile file asks for.
+Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
+                                             std::uint32_t sequence);
+
+// Builds an index from the chunks themselves.
+class Indexer {
+ public:
+  // Appends what the index says of `found`. kUnsupported, with an entry under an unknown content
+  // hash, for a chunk of a later version; kCorrupt, with nothing appended, when it breaks a rule.
+  Status add(const FoundChunk& found);
+  // What the chunk added last holds, when it holds values.
+  [[nodiscard]] const std::vector<ValuePart>& parts() const { return parts_; }
+  [[nodiscard]] const ChunkEntry& last() const { return index_.chunks.back(); }
+  // The index in the order of the format, without values of which a part is missing.
+  Index finish();
+
+ private:
+  struct Value {
+    ValueEntry entry;
+    std::uint64_t total;
+  };
+  Status add_decoded(std::span<const std::byte> raw, ChunkEntry& entry);
+
+  Index index_;
+  std::vector<Value> values_;
+  std::vector<ValuePart> parts_;
+};
+
+}  // namespace goldentrace
