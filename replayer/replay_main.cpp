@@ -112,6 +112,10 @@ int main(int argc, char** argv) {
   auto* tokens_flag = show_command->add_flag("--tokens", tokens, "prompt, tokens and their gaps");
   calls_flag->excludes(params_flag)->excludes(tokens_flag);
   params_flag->excludes(tokens_flag);
+  bool chunks = false;
+  auto* chunks_flag = show_command->add_flag(
+      "--chunks", chunks, "every chunk decoded, one JSON object a line (FORMAT.md, section 12)");
+  chunks_flag->excludes(calls_flag)->excludes(params_flag)->excludes(tokens_flag);
   show_command->add_flag("--json", show_options.json, "as JSON");
 
   try {
@@ -128,6 +132,7 @@ int main(int argc, char** argv) {
     if (calls) show_options.what = ShowWhat::kCalls;
     if (params) show_options.what = ShowWhat::kParameters;
     if (tokens) show_options.what = ShowWhat::kTokens;
+    if (chunks) show_options.what = ShowWhat::kChunks;
     const Status status = goldentrace::show(show_options, std::cout);
     if (!status.ok()) return fail(status);
     return std::cout.flush() ? 0 : fail({Code::kIo, "can't write to standard output"});

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "replayer/report/dump.h"
 #include "replayer/report/format.h"
 #include "replayer/verdict/doubts.h"
 #include "src/format/trace_reader.h"
@@ -324,6 +325,8 @@ Status show(const ShowOptions& options, std::ostream& out) {
       return show_parameters(**trace, options.json, out);
     case ShowWhat::kTokens:
       return show_tokens(**trace, options.json, out);
+    case ShowWhat::kChunks:
+      return dump(**trace, out);
     case ShowWhat::kSummary:
       break;
   }

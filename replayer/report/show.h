@@ -8,7 +8,7 @@
 
 namespace goldentrace {
 
-enum class ShowWhat : std::uint8_t { kSummary, kCalls, kParameters, kTokens };
+enum class ShowWhat : std::uint8_t { kSummary, kCalls, kParameters, kTokens, kChunks };
 
 struct ShowOptions {
   std::string trace;

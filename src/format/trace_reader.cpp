@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "src/digest/digest.h"
 #include "src/format/compression.h"
 
 namespace goldentrace {
@@ -64,6 +65,8 @@ Status TraceReader::open_index(std::uint64_t index_offset) {
     return {Code::kCorrupt, at_offset(name(), index_offset, index.status().message())};
   }
   index_ = std::move(*index);
+  index_entry_ = {found->offset,     found->header.stored_size, found->header.raw_size, {}, 0, 0,
+                  ChunkKind::kIndex, found->header.codec};
   return check_index(index_offset, found->header.sequence);
 }
 
@@ -124,6 +127,7 @@ Status TraceReader::open_cut() {
   }
   if (sequence == 0) return {Code::kCorrupt, at_offset(name(), offset, "no whole chunk: " + why)};
   index_ = indexer.finish();
+  cut_at_ = offset;
   summary_.counters.push_back({"trace_cut", CounterSeverity::kError, CounterOrigin::kReading, 1,
                                "at offset " + std::to_string(offset) + ": " + why});
   return {};
@@ -162,7 +166,8 @@ Status TraceReader::open_header_and_summary() {
   return {};
 }
 
-Result<FoundChunk> TraceReader::read_found(const ChunkEntry& entry, std::uint32_t sequence) const {
+Result<FoundChunk> TraceReader::read_stored(std::size_t i) const {
+  const ChunkEntry& entry = i < index_.chunks.size() ? index_.chunks[i] : index_entry_;
   auto found = read_chunk_at(*source_, entry.offset);
   if (!found.ok()) {
     return Status(found.status().code(), at_offset(name(), entry.offset, found.status().message()));
@@ -170,47 +175,42 @@ Result<FoundChunk> TraceReader::read_found(const ChunkEntry& entry, std::uint32_
   const ChunkHeader& header = found->header;
   if (header.kind != entry.kind || header.codec != entry.codec ||
       header.stored_size != entry.stored_size || header.raw_size != entry.raw_size ||
-      header.sequence != sequence) {
+      header.sequence != i) {
     return Status(Code::kCorrupt,
                   at_offset(name(), entry.offset, "chunk is not the one in the index"));
   }
   return found;
 }
 
-Result<Bytes> TraceReader::read_raw(const ChunkEntry& entry, std::uint32_t sequence) const {
-  auto found = read_found(entry, sequence);
-  if (!found.ok()) return found.status();
-  if (entry.codec == Codec::kNone && found->header.item_size == 0 &&
-      found->stored.size() == entry.raw_size) {
-    return std::move(found->stored);
-  }
-  Bytes raw;
-  if (Status status = decompress(found->header, found->stored, raw); !status.ok()) {
-    return Status(status.code(),
-                  at_offset(name(), entry.offset + kChunkHeaderSize, status.message()));
-  }
-  return raw;
-}
-
 Status TraceReader::check_bytes() const {
   for (std::size_t i = 0; i < index_.chunks.size(); ++i) {
-    GOLDENTRACE_RETURN_IF_ERROR(
-        read_found(index_.chunks[i], static_cast<std::uint32_t>(i)).status());
+    GOLDENTRACE_RETURN_IF_ERROR(read_stored(i).status());
   }
   return {};
 }
 
 Result<Bytes> TraceReader::read_chunk(std::size_t i) const {
-  auto raw = read_raw(index_.chunks[i], static_cast<std::uint32_t>(i));
-  const Hash128& content = index_.chunks[i].content;
-  if (raw.ok() && content != Hash128() && content_hash(*raw) != content) {
+  auto found = read_stored(i);
+  if (!found.ok()) return found.status();
+  const ChunkHeader& header = found->header;
+  Bytes raw;
+  if (header.codec == Codec::kNone && header.item_size == 0 &&
+      found->stored.size() == header.raw_size) {
+    raw = std::move(found->stored);
+  } else if (Status status = decompress(header, found->stored, raw); !status.ok()) {
+    return Status(status.code(),
+                  at_offset(name(), found->offset + kChunkHeaderSize, status.message()));
+  }
+  const Hash128 content = i < index_.chunks.size() ? index_.chunks[i].content : Hash128();
+  if (content != Hash128() && content_hash(raw) != content) {
     return at_chunk(i, {Code::kCorrupt, "chunk does not match its content hash in the index"});
   }
   return raw;
 }
 
 Status TraceReader::at_chunk(std::size_t i, const Status& status) const {
-  return {status.code(), at_offset(name(), index_.chunks[i].offset, status.message())};
+  const ChunkEntry& entry = i < index_.chunks.size() ? index_.chunks[i] : index_entry_;
+  return {status.code(), at_offset(name(), entry.offset, status.message())};
 }
 
 Result<std::vector<Parameter>> TraceReader::parameters() const {
@@ -328,6 +328,9 @@ Status TraceReader::read_value(const Hash128& hash, std::span<std::byte> out) co
   }
   if (done != out.size()) {
     return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
+  }
+  if (hash_bytes(out) != hash) {
+    return {Code::kCorrupt, name() + ": value " + to_hex(hash) + " does not hash to its name"};
   }
   return {};
 }
