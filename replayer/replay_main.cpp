@@ -11,9 +11,11 @@
 
 #include "replayer/replay.h"
 #include "replayer/report/json.h"
+#include "replayer/report/recovery.h"
 #include "replayer/report/show.h"
 #include "replayer/report/text.h"
 #include "src/base/dtype.h"
+#include "src/format/recover.h"
 #include "src/format/trace_reader.h"
 
 namespace {
@@ -62,6 +64,14 @@ int verify([[maybe_unused]] const goldentrace::VerifyOptions& options,
 #else
   return fail({Code::kUnsupported, "verify: this replay was built without LibTorch"});
 #endif
+}
+
+int recover(const std::string& in, const std::string& out) {
+  const auto recovery = goldentrace::recover(in, out);
+  if (!recovery.ok()) return fail(recovery.status());
+  std::cout << goldentrace::recovery_report(*recovery, in, out) << std::flush;
+  if (!std::cout) return fail({Code::kIo, "can't write to standard output"});
+  return recovery->whole() ? 0 : 1;
 }
 
 }  // namespace
@@ -118,6 +128,15 @@ int main(int argc, char** argv) {
   chunks_flag->excludes(calls_flag)->excludes(params_flag)->excludes(tokens_flag);
   show_command->add_flag("--json", show_options.json, "as JSON");
 
+  std::string damaged;
+  std::string recovered;
+  CLI::App* recover_command = app.add_subcommand(
+      "recover",
+      "make a readable trace of what a cut or damaged one still holds\n"
+      "Exit status: 0 nothing of the recording is missing, 1 something is, 2 nothing is left");
+  recover_command->add_option("IN", damaged, "trace to read")->required();
+  recover_command->add_option("OUT", recovered, "trace to write")->required();
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -127,6 +146,7 @@ int main(int argc, char** argv) {
     verify_options.promote = goldentrace::dtype_from_name(promote);
     return verify(verify_options, json_path);
   }
+  if (recover_command->parsed()) return recover(damaged, recovered);
   if (show_command->parsed()) {
     using goldentrace::ShowWhat;
     if (calls) show_options.what = ShowWhat::kCalls;

@@ -8,23 +8,6 @@ namespace {
 
 Status corrupt(const std::string& what) { return {Code::kCorrupt, what}; }
 
-// Elements from the storage's start to one past the last one that the tensor reaches; -1 on
-// overflow.
-std::int64_t reach(const Geometry& geometry, std::int64_t offset) {
-  const std::int64_t count = element_count(geometry);
-  if (count <= 0) return count;
-  std::int64_t last = offset;
-  for (std::size_t d = 0; d < geometry.sizes.size(); ++d) {
-    std::int64_t step = 0;
-    if (geometry.strides[d] < 0 ||
-        __builtin_mul_overflow(geometry.sizes[d] - 1, geometry.strides[d], &step) ||
-        __builtin_add_overflow(last, step, &last)) {
-      return -1;
-    }
-  }
-  return last == std::numeric_limits<std::int64_t>::max() ? -1 : last + 1;
-}
-
 template <typename Item>
 void append(std::vector<Item>& to, const std::vector<Item>& from) {
   to.insert(to.end(), from.begin(), from.end());
@@ -38,6 +21,21 @@ std::int64_t element_count(const Geometry& geometry) {
     if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
   }
   return count;
+}
+
+std::int64_t storage_reach(const Geometry& geometry, std::int64_t offset) {
+  const std::int64_t count = element_count(geometry);
+  if (count <= 0) return count;
+  std::int64_t last = offset;
+  for (std::size_t d = 0; d < geometry.sizes.size(); ++d) {
+    std::int64_t step = 0;
+    if (geometry.strides[d] < 0 ||
+        __builtin_mul_overflow(geometry.sizes[d] - 1, geometry.strides[d], &step) ||
+        __builtin_add_overflow(last, step, &last)) {
+      return -1;
+    }
+  }
+  return last == std::numeric_limits<std::int64_t>::max() ? -1 : last + 1;
 }
 
 bool is_dense(const Geometry& geometry) {
@@ -89,7 +87,7 @@ Status Dictionary::check_definitions(const ProgramChunk& chunk) const {
     if (tensor.storage >= storages_.size() || tensor.geometry >= geometries_.size()) {
       return corrupt("tensor names an undefined storage or geometry");
     }
-    const std::int64_t elements = reach(geometries_[tensor.geometry], tensor.offset);
+    const std::int64_t elements = storage_reach(geometries_[tensor.geometry], tensor.offset);
     std::int64_t bytes = 0;
     if (tensor.offset < 0 || elements < 0 ||
         __builtin_mul_overflow(elements, static_cast<std::int64_t>(item_size(tensor.dtype)),

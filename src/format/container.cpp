@@ -36,11 +36,11 @@ std::uint32_t header_checksum(const ChunkHeaderBytes& bytes) {
 
 }  // namespace
 
-FileHeaderBytes encode_file_header() {
+FileHeaderBytes encode_file_header(std::uint16_t minor) {
   FileHeaderBytes bytes{};
   std::memcpy(bytes.data(), kFileMagic.data(), kFileMagic.size());
   put<std::uint16_t>(&bytes[8], kFormatMajor);
-  put<std::uint16_t>(&bytes[10], kFormatMinor);
+  put<std::uint16_t>(&bytes[10], minor);
   return bytes;
 }
 

@@ -54,7 +54,7 @@ using FileHeaderBytes = std::array<std::byte, kFileHeaderSize>;
 using ChunkHeaderBytes = std::array<std::byte, kChunkHeaderSize>;
 using FooterBytes = std::array<std::byte, kFooterSize>;
 
-FileHeaderBytes encode_file_header();
+FileHeaderBytes encode_file_header(std::uint16_t minor = kFormatMinor);
 // kCorrupt for another kind of file, kUnsupported for a newer major version.
 Status check_file_header(const FileHeaderBytes& bytes);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "src/format/compression.h"
@@ -56,8 +55,7 @@ Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset)
 
 Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
                                              std::uint32_t sequence) {
-  std::uint64_t read_in_vain = 0;
-  while (read_in_vain <= 4 * source.size()) {
+  while (true) {
     const auto at = find_marker(source, from);
     if (!at.ok()) return at.status();
     if (*at == source.size()) break;
@@ -68,7 +66,8 @@ Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint
     auto found = read_chunk_at(source, *at);
     if (found.ok()) return std::optional(std::move(*found));
     if (found.status().code() != Code::kCorrupt) return found.status();
-    read_in_vain += header->stored_size;
+    // The sizes of a chunk whose header is sound are too; what looks like chunks in it is its own.
+    from = *at + kChunkHeaderSize + header->stored_size;
   }
   return std::optional<FoundChunk>();
 }
@@ -88,11 +87,7 @@ Status Indexer::add(const FoundChunk& found) {
     status = add_decoded(raw, entry);
   }
   if (!status.ok() && status.code() != Code::kUnsupported) return status;
-  for (const ValuePart& part : parts_) {
-    values_.push_back({{part.hash, part.offset, static_cast<std::uint32_t>(part.length),
-                        static_cast<std::uint32_t>(index_.chunks.size())},
-                       part.total});
-  }
+  for (const ValuePart& part : parts_) values_.add(part, index_.chunks.size());
   index_.chunks.push_back(entry);
   return status;
 }
@@ -130,21 +125,7 @@ Status Indexer::add_decoded(std::span<const std::byte> raw, ChunkEntry& entry) {
 }
 
 Index Indexer::finish() {
-  std::sort(values_.begin(), values_.end(), [](const Value& left, const Value& right) {
-    return std::tie(left.entry.hash, left.entry.offset) <
-           std::tie(right.entry.hash, right.entry.offset);
-  });
-  for (auto value = values_.begin(); value != values_.end();) {
-    auto next = value;
-    std::uint64_t length = 0;
-    for (; next != values_.end() && next->entry.hash == value->entry.hash; ++next) {
-      if (next->entry.offset == length) length += next->entry.length;
-    }
-    if (length == value->total) {
-      for (auto part = value; part != next; ++part) index_.values.push_back(part->entry);
-    }
-    value = next;
-  }
+  index_.values = values_.finish();
   return std::move(index_);
 }
 

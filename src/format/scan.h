@@ -9,6 +9,7 @@
 #include "src/base/io.h"
 #include "src/base/status.h"
 #include "src/format/codec.h"
+#include "src/format/value_index.h"
 
 namespace goldentrace {
 
@@ -24,8 +25,7 @@ struct FoundChunk {
 Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset);
 
 // The next whole chunk at `from` or later whose sequence number is at least `sequence`; none when
-// there is no more. Reads the file once; gives up after four times its size has been read in
-// chunks that turned out damaged, which only a hostile file asks for.
+// there is no more. Reads every byte once at most, but for markers.
 Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
                                              std::uint32_t sequence);
 
@@ -42,14 +42,10 @@ class Indexer {
   Index finish();
 
  private:
-  struct Value {
-    ValueEntry entry;
-    std::uint64_t total;
-  };
   Status add_decoded(std::span<const std::byte> raw, ChunkEntry& entry);
 
   Index index_;
-  std::vector<Value> values_;
+  ValueIndex values_;
   std::vector<ValuePart> parts_;
 };
 

@@ -117,7 +117,7 @@ Status read_program(const TraceReader& reader, ReadOutcome& outcome) {
 Status read_everything(const Bytes& file, ReadOutcome& outcome) {
   const auto reader = TraceReader::open(open_memory("trace", file));
   if (!reader.ok()) return reader.status();
-  outcome.cut = (*reader)->summary().counter("trace_cut") > 0;
+  outcome.cut = (*reader)->cut_at().has_value();
   for (std::size_t i = 0; i < (*reader)->chunks().size(); ++i) {
     GOLDENTRACE_RETURN_IF_ERROR(decode_chunk(**reader, i));
   }
@@ -321,8 +321,7 @@ ReadOutcome read_all(const Bytes& file) {
 }
 
 FileBuilder::FileBuilder(std::uint16_t minor) {
-  append(file_, encode_file_header());
-  file_[10] = static_cast<std::byte>(minor);
+  append(file_, encode_file_header(minor));
 }
 
 void FileBuilder::add(ChunkKind kind, const Bytes& raw, std::uint64_t first_call,

@@ -169,7 +169,7 @@ TEST_F(Show, SaysThatATraceWasCut) {
   const std::string text(reinterpret_cast<const char*>(whole.data()), whole.size());
   std::ostringstream out;
   ASSERT_TRUE(show({folder_.write("cut.fb", text.substr(0, text.size() - 9))}, out).ok());
-  EXPECT_THAT(out.str(), ::testing::HasSubstr("not whole: trace_cut 1, at offset"));
+  EXPECT_THAT(out.str(), ::testing::HasSubstr("not whole: trace_cut 1; first at offset"));
 }
 
 }  // namespace
