@@ -93,6 +93,8 @@ int main(int argc, char** argv) {
   app.add_option("CANDIDATE", options.candidate, "trace of the run under test");
   app.add_option("--against", options.oracle, "the oracle's trace");
   app.add_option("--json", json_path, "write the whole report as JSON to this file; - is stdout");
+  const char* incomplete_help = "let a trace that is not whole agree as far as it goes";
+  app.add_flag("--allow-incomplete", options.allow_incomplete, incomplete_help);
 
   goldentrace::VerifyOptions verify_options;
   CLI::App* verify_command =
@@ -100,6 +102,7 @@ int main(int argc, char** argv) {
   verify_command->add_option("TRACE", verify_options.trace, "trace to prove")->required();
   verify_command->add_option("--weights", verify_options.weights, "model folder")->required();
   verify_command->add_option("--json", json_path, "write the report as JSON to this file");
+  verify_command->add_flag("--allow-incomplete", verify_options.allow_incomplete, incomplete_help);
   std::string promote;
   verify_command
       ->add_option("--promote", promote,

@@ -195,6 +195,12 @@ Result<VerifyReport> verify(const VerifyOptions& options) {
   auto trace = TraceReader::open(options.trace);
   if (!trace.ok()) return trace.status();
   GOLDENTRACE_RETURN_IF_ERROR((*trace)->check_bytes());
+  const Summary& summary = (*trace)->summary();
+  if (!options.allow_incomplete &&
+      (summary.counter("trace_cut") + summary.counter("chunks_lost")) > 0) {
+    return Status(Code::kCorrupt, options.trace + ": not whole: " + incompleteness(summary) +
+                                      "; --allow-incomplete proves what is there");
+  }
   const auto checkpoint = Checkpoint::open(options.weights);
   if (!checkpoint.ok()) return checkpoint.status();
 

@@ -258,6 +258,9 @@ void add_sides(Lines& lines, const ReplayReport& report) {
     lines.row(label,
               padded(clipped_left(printable(side->path), width), width) + "  " + side->description);
   }
+  for (const auto& [label, side] : sides) {
+    if (!side->incomplete.empty()) lines.row("not whole", label + (": " + side->incomplete));
+  }
   add_doubts(lines, report.oracle.doubts);
   if (report.oracle.losses + report.candidate.losses > 0) {
     lines.row("loss", "while recording: oracle " + grouped(report.oracle.losses) + ", candidate " +
@@ -299,6 +302,9 @@ std::string next_command(const ReplayReport& report) {
              std::to_string(ops.first->candidate_call) + ")";
     }
     return "record both with --rule 'scope=" + ops.first->scope + ":values'";
+  }
+  if (report.verdict == Verdict::kIncomplete) {
+    return "record again; or --allow-incomplete takes agreement of what is there";
   }
   if (report.verdict == Verdict::kUndecided ||
       (report.verdict == Verdict::kInBand && ops.not_refuted > 0)) {

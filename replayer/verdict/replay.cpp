@@ -28,6 +28,7 @@ Side describe_side(const TraceReader& trace) {
   }
   side.calls = trace.summary().calls;
   side.doubts = doubts_of(header, trace.summary());
+  side.incomplete = incompleteness(trace.summary());
   for (const Counter& counter : trace.summary().counters) {
     if (counter.severity != CounterSeverity::kInfo) side.losses += counter.value;
   }
@@ -138,6 +139,19 @@ void decide(ReplayReport& report) {
   }
 }
 
+// Part of a run agrees with part of another: that is no agreement of the runs.
+void refuse_incomplete(ReplayReport& report) {
+  const bool oracle = !report.oracle.incomplete.empty();
+  const bool candidate = !report.candidate.incomplete.empty();
+  if (exit_status(report.verdict) != 0 || !(oracle || candidate)) return;
+  report.verdict = Verdict::kIncomplete;
+  report.headline += std::string("; but ") +
+                     (oracle && candidate ? "neither trace is"
+                      : oracle            ? "the oracle's trace is not"
+                                          : "the candidate's trace is not") +
+                     " whole";
+}
+
 }  // namespace
 
 int exit_status(Verdict verdict) {
@@ -147,6 +161,7 @@ int exit_status(Verdict verdict) {
     case Verdict::kTie:
       return 0;
     case Verdict::kUndecided:
+    case Verdict::kIncomplete:
       return 2;
     default:
       return 1;
@@ -184,6 +199,8 @@ const char* verdict_name(Verdict verdict) {
       return "logits_differ";
     case Verdict::kUndecided:
       return "cannot_distinguish";
+    case Verdict::kIncomplete:
+      return "incomplete";
   }
   return "unknown";
 }
@@ -217,12 +234,10 @@ Result<Loaded> load(const std::string& path) {
   if (!trace.ok()) return trace.status();
   side.trace = std::move(*trace);
   GOLDENTRACE_RETURN_IF_ERROR(side.trace->check_bytes());
-  for (const Counter& counter : side.trace->summary().counters) {
-    if (counter.severity == CounterSeverity::kError && counter.value > 0) {
-      return Status(Code::kCorrupt, path + ": the program is not whole: " + counter.name + " " +
-                                        std::to_string(counter.value) + ", first at " +
-                                        counter.first);
-    }
+  // A program that lacks calls in its midst would be blamed for what the recorder did.
+  if (side.trace->summary().counter("recorder_errors") > 0) {
+    return Status(Code::kCorrupt,
+                  path + ": the program is not whole: " + incompleteness(side.trace->summary()));
   }
   auto text = side.trace->text();
   if (!text.ok()) return text.status();
@@ -291,6 +306,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
     }
   }
   decide(report);
+  if (!options.allow_incomplete) refuse_incomplete(report);
   if (exit_status(report.verdict) == 0 && report.ops.outputs == 0 && report.tokens.compared == 0 &&
       !report.tokens.first_step) {
     return Status(
