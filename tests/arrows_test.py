@@ -27,7 +27,7 @@ ONLY_IN = [
     (
         "the wire form is the format's own business",
         r"flatbuffers/|.*_generated\.h$",
-        r"src/format/|tests/src/format/",
+        r"src/format/|tests/src/format/|tests/golden/",
     ),
     ("libraries take options, not command lines", r"CLI/", r".*_main\.cpp$"),
     ("libraries do not print", r"spdlog/", r".*_main\.cpp$|recorder/"),

@@ -3,8 +3,10 @@
 #include <bit>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "src/format/codec.h"
+#include "src/format/scan.h"
 
 namespace goldentrace {
 namespace {
@@ -369,22 +371,26 @@ Status add_decoded(ChunkKind kind, std::span<const std::byte> raw, json& object)
 }  // namespace
 
 Status dump(const TraceReader& trace, std::ostream& out) {
-  // Ids must mean something, and values be what their names say, before anything is shown.
+  // Values must be what their names say before anything is shown.
+  std::optional<Hash128> last;
+  for (const ValueEntry& entry : trace.values()) {
+    if (last != entry.hash) GOLDENTRACE_RETURN_IF_ERROR(trace.value(entry.hash).status());
+    last = entry.hash;
+  }
   ProgramReader program(trace);
   while (true) {
     const auto more = program.next();
     if (!more.ok()) return more.status();
     if (!*more) break;
   }
-  for (const ValueEntry& entry : trace.values()) {
-    if (entry.offset > 0) continue;
-    GOLDENTRACE_RETURN_IF_ERROR(trace.value(entry.hash).status());
-  }
+  GOLDENTRACE_RETURN_IF_ERROR(trace.timings().status());
+  Continuity continuity;
   const std::size_t chunks = trace.chunks().size() + (trace.cut_at() ? 0 : 1);
   for (std::size_t i = 0; i < chunks; ++i) {
     const auto chunk = trace.read_stored(i);
     if (!chunk.ok()) return chunk.status();
     const ChunkHeader& header = chunk->header;
+    if (Status status = continuity.add(*chunk); !status.ok()) return trace.at_chunk(i, status);
     json object = {{"chunk", i},
                    {"kind", static_cast<int>(header.kind)},
                    {"codec", static_cast<int>(header.codec)},

@@ -16,21 +16,25 @@ void append(std::vector<Item>& to, const std::vector<Item>& from) {
 }  // namespace
 
 std::int64_t element_count(const Geometry& geometry) {
+  if (std::ranges::any_of(geometry.sizes, [](std::int64_t size) { return size < 0; })) return -1;
+  if (std::ranges::find(geometry.sizes, 0) != geometry.sizes.end()) return 0;
   std::int64_t count = 1;
   for (const std::int64_t size : geometry.sizes) {
-    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
+    if (__builtin_mul_overflow(count, size, &count)) return -1;
   }
   return count;
 }
 
 std::int64_t storage_reach(const Geometry& geometry, std::int64_t offset) {
+  if (std::ranges::any_of(geometry.strides, [](std::int64_t stride) { return stride < 0; })) {
+    return -1;
+  }
   const std::int64_t count = element_count(geometry);
   if (count <= 0) return count;
   std::int64_t last = offset;
   for (std::size_t d = 0; d < geometry.sizes.size(); ++d) {
     std::int64_t step = 0;
-    if (geometry.strides[d] < 0 ||
-        __builtin_mul_overflow(geometry.sizes[d] - 1, geometry.strides[d], &step) ||
+    if (__builtin_mul_overflow(geometry.sizes[d] - 1, geometry.strides[d], &step) ||
         __builtin_add_overflow(last, step, &last)) {
       return -1;
     }

@@ -94,7 +94,7 @@ Result<ChunkHeader> decode_chunk_header(const ChunkHeaderBytes& bytes) {
   header.raw_size = get<std::uint64_t>(&bytes[16]);
   header.checksum = get<std::uint64_t>(&bytes[24]);
   header.sequence = get<std::uint32_t>(&bytes[32]);
-  if (header.stored_size > kMaxChunkSize || header.raw_size > kMaxChunkSize) {
+  if (std::max(header.stored_size, header.raw_size) > max_chunk_size(header.kind)) {
     return Status(Code::kCorrupt, "chunk is larger than the format allows");
   }
   return header;
@@ -116,6 +116,11 @@ Result<std::uint64_t> decode_footer(const FooterBytes& bytes) {
     return Status(Code::kCorrupt, "footer does not match its checksum");
   }
   return get<std::uint64_t>(&bytes[0]);
+}
+
+std::uint64_t max_chunk_size(ChunkKind kind) {
+  return kind == ChunkKind::kProgram || kind == ChunkKind::kTiming ? kMaxProgramSize
+                                                                   : kMaxChunkSize;
 }
 
 std::uint64_t checksum64(std::span<const std::byte> bytes) {

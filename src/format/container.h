@@ -22,6 +22,8 @@ inline constexpr std::size_t kChunkHeaderSize = 40;
 inline constexpr std::size_t kFooterSize = 24;
 // No chunk may be larger than this, stored or raw; checked before anything is allocated.
 inline constexpr std::uint64_t kMaxChunkSize = 256ull << 20;
+// Nor of one of these kinds, whose items take more memory than bytes of the file.
+inline constexpr std::uint64_t kMaxProgramSize = 16ull << 20;
 // A longer value is split over several values chunks.
 inline constexpr std::uint64_t kMaxValuePart = 64ull << 20;
 
@@ -64,6 +66,9 @@ Result<ChunkHeader> decode_chunk_header(const ChunkHeaderBytes& bytes);
 
 FooterBytes encode_footer(std::uint64_t index_offset);
 Result<std::uint64_t> decode_footer(const FooterBytes& bytes);
+
+// The limit of both sizes of a chunk of this kind.
+std::uint64_t max_chunk_size(ChunkKind kind);
 
 std::uint64_t checksum64(std::span<const std::byte> bytes);
 // What the index keeps of a chunk's raw bytes.

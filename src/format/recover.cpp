@@ -19,6 +19,8 @@ constexpr const char* kLost = "goldentrace::lost";
 constexpr std::uint64_t kUnknownSize = std::numeric_limits<std::int64_t>::max();
 // Of each kind and of calls, for each chunk that is missing. More is a lie.
 constexpr std::uint64_t kMaxLostInChunk = 1u << 20;
+// Of each kind in one chunk that stands for lost ones: it stays well below the format's limit.
+constexpr std::uint64_t kMaxFilled = 1u << 16;
 
 bool within(std::uint64_t from, std::uint64_t to, std::uint64_t limit) {
   return to >= from && to - from <= limit;
@@ -42,6 +44,17 @@ ProgramChunk filler(const ProgramBase& from, const ProgramBase& to, const Dictio
   call.flags = kCallNotExecutable | kCallLost;
   chunk.calls.assign(to.calls - from.calls, call);
   return chunk;
+}
+
+// `to`, or as far towards it as one chunk goes.
+ProgramBase next_stop(const ProgramBase& from, const ProgramBase& to) {
+  const auto stop = [](auto begin, auto end) {
+    return static_cast<decltype(begin)>(std::min<std::uint64_t>(end, begin + kMaxFilled));
+  };
+  return {stop(from.calls, to.calls),           stop(from.strings, to.strings),
+          stop(from.operators, to.operators),   stop(from.scopes, to.scopes),
+          stop(from.geometries, to.geometries), stop(from.storages, to.storages),
+          stop(from.tensors, to.tensors),       stop(from.ambients, to.ambients)};
 }
 
 class Recoverer {
@@ -180,14 +193,11 @@ class Recoverer {
         lose_chunk(found, "program chunk that does not go with what was found before it");
         return {};
       }
-      const ProgramChunk lost = filler(next_, base, dictionary_);
-      if (!dictionary_.absorb(lost).ok()) {
+      GOLDENTRACE_RETURN_IF_ERROR(fill(base));
+      if (broken_) {
         lose_chunk(found, "program chunk of definitions that are lost");
         return {};
       }
-      result_.calls_lost += lost.calls.size();
-      next_ = base;
-      GOLDENTRACE_RETURN_IF_ERROR(writer_->write_program(lost));
     }
     if (Status status = dictionary_.absorb(*chunk); !status.ok()) {
       broken_ = true;
@@ -198,6 +208,19 @@ class Recoverer {
     result_.calls_kept += chunk->calls.size();
     GOLDENTRACE_RETURN_IF_ERROR(copy(found, indexer_.last()));
     return flush_parameters();
+  }
+
+  // Puts in what stands for everything before `base`.
+  Status fill(const ProgramBase& base) {
+    while (!(next_ == base)) {
+      const ProgramChunk lost = filler(next_, next_stop(next_, base), dictionary_);
+      broken_ = !dictionary_.absorb(lost).ok();
+      if (broken_) return {};
+      result_.calls_lost += lost.calls.size();
+      next_ = lost.next_base();
+      GOLDENTRACE_RETURN_IF_ERROR(writer_->write_program(lost));
+    }
+    return {};
   }
 
   [[nodiscard]] bool fillable(const ProgramBase& to) const {

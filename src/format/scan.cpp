@@ -72,6 +72,35 @@ Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint
   return std::optional<FoundChunk>();
 }
 
+Status Continuity::add(const FoundChunk& found) {
+  const ChunkKind kind = found.header.kind;
+  if (kind != ChunkKind::kProgram && kind != ChunkKind::kTiming && kind != ChunkKind::kParameters) {
+    return {};
+  }
+  Bytes raw;
+  GOLDENTRACE_RETURN_IF_ERROR(decompress(found.header, found.stored, raw));
+  if (kind == ChunkKind::kProgram) {
+    const auto program = decode_program(raw);
+    return program.ok() ? dictionary_.absorb(*program) : program.status();
+  }
+  if (kind == ChunkKind::kTiming) {
+    std::uint64_t first = 0;
+    const auto timings = decode_timing(raw, first);
+    if (!timings.ok()) return timings.status();
+    if (first != timings_) return {Code::kCorrupt, "timings do not continue those before"};
+    timings_ += timings->size();
+    return {};
+  }
+  const auto parameters = decode_parameters(raw);
+  if (!parameters.ok()) return parameters.status();
+  for (const Parameter& parameter : *parameters) {
+    if (parameter.tensor >= dictionary_.tensors()) {
+      return {Code::kCorrupt, "parameter '" + parameter.name + "' is an undefined tensor"};
+    }
+  }
+  return {};
+}
+
 Status Indexer::add(const FoundChunk& found) {
   ChunkEntry entry;
   entry.offset = found.offset;

@@ -8,6 +8,7 @@
 
 #include "src/base/io.h"
 #include "src/base/status.h"
+#include "src/event/dictionary.h"
 #include "src/format/codec.h"
 #include "src/format/value_index.h"
 
@@ -28,6 +29,18 @@ Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset)
 // there is no more. Reads every byte once at most, but for markers.
 Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
                                              std::uint32_t sequence);
+
+// Whether chunks, in the order of the file, go with those before them: programs continue, ids are
+// defined, timings follow one another, parameters are of known tensors.
+class Continuity {
+ public:
+  // kCorrupt says what does not fit; kUnsupported comes from decoding.
+  Status add(const FoundChunk& found);
+
+ private:
+  Dictionary dictionary_;
+  std::uint64_t timings_ = 0;
+};
 
 // Builds an index from the chunks themselves.
 class Indexer {

@@ -77,8 +77,10 @@ Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequen
   // Chunks stand one after the other and fill the file up to the index.
   std::uint64_t expected = kFileHeaderSize;
   for (const ChunkEntry& chunk : index_.chunks) {
-    if (chunk.offset != expected || chunk.stored_size > kMaxChunkSize ||
-        chunk.raw_size > kMaxChunkSize || chunk.offset > index_offset) {
+    const bool counted = chunk.kind == ChunkKind::kProgram || chunk.kind == ChunkKind::kTiming;
+    if (chunk.offset != expected || chunk.offset > index_offset ||
+        std::max(chunk.stored_size, chunk.raw_size) > max_chunk_size(chunk.kind) ||
+        (!counted && (chunk.first_call != 0 || chunk.calls != 0))) {
       return refuse("index does not match the file");
     }
     expected += kChunkHeaderSize + chunk.stored_size;
@@ -90,6 +92,7 @@ Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequen
     return std::count_if(index_.chunks.begin(), index_.chunks.end(),
                          [&](const ChunkEntry& chunk) { return chunk.kind == kind; });
   };
+  if (count(ChunkKind::kIndex) > 0) return refuse("a trace has one index");
   if (index_.chunks.empty() || index_.chunks.front().kind != ChunkKind::kHeader ||
       count(ChunkKind::kHeader) != 1 || count(ChunkKind::kSummary) != 1) {
     return refuse("a trace begins with its only header chunk and has one summary");
@@ -100,29 +103,38 @@ Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequen
 // What a recorder that died has left: whole chunks in a row.
 Status TraceReader::open_cut() {
   Indexer indexer;
+  Continuity continuity;
   std::uint64_t offset = kFileHeaderSize;
   std::string why = "the file ends there";
+  bool summary = false;
   std::uint32_t sequence = 0;
-  for (bool summary = false; offset < source_->size(); ++sequence) {
+  for (; offset < source_->size(); ++sequence) {
     const auto found = read_chunk_at(*source_, offset);
-    if (!found.ok() && found.status().code() != Code::kCorrupt) return found.status();
-    const bool fits = found.ok() && found->header.sequence == sequence &&
-                      (found->header.kind == ChunkKind::kHeader) == (sequence == 0) &&
-                      !(summary && found->header.kind == ChunkKind::kSummary);
-    if (!fits) {
-      why = found.ok() ? "this chunk does not follow the one before" : found.status().message();
-      break;
+    Status status = found.status();
+    if (!found.ok() && status.code() != Code::kCorrupt) return status;
+    if (found.ok()) {
+      const ChunkKind kind = found->header.kind;
+      if (found->header.sequence != sequence || (kind == ChunkKind::kHeader) != (sequence == 0) ||
+          (summary && kind == ChunkKind::kSummary)) {
+        status = {Code::kCorrupt, "this chunk does not follow the one before"};
+      } else if (kind == ChunkKind::kIndex) {
+        offset = found->end();
+        status = {Code::kCorrupt, "the footer is missing"};
+      } else {
+        status = continuity.add(*found);
+        if (status.ok()) status = indexer.add(*found);
+        if (status.code() == Code::kUnsupported && found->header.kind > ChunkKind::kIndex)
+          status = {};
+        if (status.code() == Code::kUnsupported) {
+          return {status.code(), at_offset(name(), offset, status.message())};
+        }
+        summary |= kind == ChunkKind::kSummary;
+      }
     }
-    if (found->header.kind == ChunkKind::kIndex) {
-      offset = found->end();
-      why = "the footer is missing";
-      break;
-    }
-    if (Status status = indexer.add(*found); status.code() == Code::kCorrupt) {
+    if (!status.ok()) {
       why = status.message();
       break;
     }
-    summary |= found->header.kind == ChunkKind::kSummary;
     offset = found->end();
   }
   if (sequence == 0) return {Code::kCorrupt, at_offset(name(), offset, "no whole chunk: " + why)};
@@ -255,6 +267,9 @@ Result<std::vector<Timing>> TraceReader::timings() const {
     std::uint64_t first = 0;
     auto some = decode_timing(*raw, first);
     if (!some.ok()) return at_chunk(i, some.status());
+    if (first != index_.chunks[i].first_call || some->size() != index_.chunks[i].calls) {
+      return at_chunk(i, {Code::kCorrupt, "chunk does not hold the timings that the index says"});
+    }
     if (first != all.size()) {
       return at_chunk(i, {Code::kCorrupt, "timings do not continue those before"});
     }

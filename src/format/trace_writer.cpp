@@ -121,7 +121,7 @@ Status TraceWriter::write_bytes(std::span<const std::byte> bytes) {
 Status TraceWriter::write_chunk(ChunkKind kind, const Bytes& raw, std::uint64_t first_call,
                                 std::uint32_t calls) {
   if (!status_.ok()) return status_;
-  if (raw.size() > kMaxChunkSize) {
+  if (raw.size() > max_chunk_size(kind)) {
     status_ = {Code::kInvalidArgument, sink_->name() + ": a chunk of " +
                                            std::to_string(raw.size()) +
                                            " bytes is larger than the format allows"};

@@ -2,6 +2,7 @@
 // version are never written again; this program says how they were made and makes the next
 // version's. hybrid.fb, a real recording, is added by hand (README.md of the folder).
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -93,6 +94,42 @@ Bytes values() {
   return written(fill, 0, options);
 }
 
+// Planes of every item size, stored as they are, and tensors that are far apart.
+Bytes far() {
+  ProgramChunk chunk = rich_chunk();
+  chunk.geometries.push_back({{std::int64_t{1} << 40, std::int64_t{1} << 40, 0}, {0, 0, 1}});
+  chunk.tensors.push_back({3, 4, DType::kFloat64, 0, 0});
+  chunk.tensors.resize(5000, chunk.tensors[0]);
+  chunk.nodes[0].value = 4999;
+  const std::size_t first = chunk.calls[2].first_node;  // the last call reads tensor 2: 4,997 back
+  chunk.nodes[first].value = 2;
+  Bytes file;
+  FileBuilder builder;
+  builder.add(ChunkKind::kHeader, header_raw());
+  const Bytes raw = encode_program(chunk);
+  Compressor compressor;
+  const auto frame = compressor.zstd(raw, 9);
+  builder.add_stored(ChunkKind::kProgram, frame->codec, 0,
+                     {frame->bytes.begin(), frame->bytes.end()}, raw.size());
+  builder.index().chunks.back().content = content_hash(raw);
+  builder.index().chunks.back().calls = static_cast<std::uint32_t>(chunk.calls.size());
+  const Bytes text = encode_text(sample_text());
+  for (const std::size_t width : {1u, 2u, 4u, 8u}) {
+    Bytes stored(4 * width);
+    for (std::size_t p = 0; p < width; ++p) {
+      const std::size_t before = stored.size();
+      for (std::size_t i = p; i < text.size(); i += width) stored.push_back(text[i]);
+      stored[4 * p] = static_cast<std::byte>((stored.size() - before) & 0xff);
+      stored[4 * p + 1] = static_cast<std::byte>((stored.size() - before) >> 8);
+    }
+    builder.add_stored(ChunkKind::kText, Codec::kZstdPlanes, static_cast<std::uint8_t>(width),
+                       stored, text.size());
+    builder.index().chunks.back().content = content_hash(text);
+  }
+  builder.add(ChunkKind::kSummary, encode_summary({{}, 3, 1}));
+  return builder.finish();
+}
+
 // What another engine hands over: tensors under names, rows of two requests, tokens with logprobs.
 Bytes engine() {
   ProgramChunk chunk;
@@ -167,7 +204,10 @@ class Folder {
     std::ofstream out(path_ + "/" + name, std::ios::binary);
     out.write(reinterpret_cast<const char*>(file.data()),
               static_cast<std::streamsize>(file.size()));
-    if (!out.flush()) std::abort();
+    if (!out.flush()) {
+      std::fprintf(stderr, "make_golden: can't write %s/%s\n", path_.c_str(), name.c_str());
+      std::exit(2);
+    }
   }
   std::string path_;
   std::string list_;
@@ -238,6 +278,9 @@ void bad_indexes(Folder& folder) {
   Draft summaries = base;
   summaries.more = [](FileBuilder& b) { b.add(ChunkKind::kSummary, encode_summary({})); };
   folder.bad("two-summaries.fb", 7, summaries.file());
+  Draft indexes = base;
+  indexes.more = [](FileBuilder& b) { b.add(ChunkKind::kIndex, encode_index({})); };
+  folder.bad("two-indexes.fb", 7, indexes.file());
 }
 
 void bad_values(Folder& folder) {
@@ -307,6 +350,8 @@ void bad_programs(Folder& folder) {
   folder.bad("tensor-outside-storage.fb", 10,
              file([](ProgramChunk& c) { c.tensors[0].offset = 1; }));
   folder.bad("negative-size.fb", 10, file([](ProgramChunk& c) { c.geometries[1].sizes[0] = -2; }));
+  folder.bad("negative-stride-of-nothing.fb", 10,
+             file([](ProgramChunk& c) { c.geometries[3].strides[0] = -1; }));
   folder.bad("chunk-missing.fb", 10, file([](ProgramChunk& c) { c.base.strings = 1; }));
   folder.bad("more-nodes-than-calls.fb", 10,
              file([](ProgramChunk& c) { c.calls[0].arguments = 1; }));
@@ -345,12 +390,26 @@ void bad_tables(Folder& folder) {
   folder.bad("logprob-of-the-future.fb", 0, file(ChunkKind::kText, encode_text(text)));
   std::vector<Parameter> parameters = sample_parameters();
   parameters[0].sources.clear();
-  folder.bad("recipe-without-source.fb", 10,
-             file(ChunkKind::kParameters, encode_parameters(parameters)));
+  const auto parameters_file = [](const std::vector<Parameter>& entries) {
+    return Draft{{{ChunkKind::kProgram, encode_program(rich_chunk())},
+                  {ChunkKind::kParameters, encode_parameters(entries)}}}
+        .file();
+  };
+  folder.bad("recipe-without-source.fb", 10, parameters_file(parameters));
+  parameters = sample_parameters();
+  parameters[0].tensor = 6;
+  folder.bad("parameter-of-no-tensor.fb", 10, parameters_file(parameters));
   parameters = sample_parameters();
   parameters[0].recipe = static_cast<Recipe>(7);
-  folder.bad("recipe-of-the-future.fb", 0,
-             file(ChunkKind::kParameters, encode_parameters(parameters)));
+  folder.bad("recipe-of-the-future.fb", 0, parameters_file(parameters));
+  text = sample_text();
+  text.requests[0].prompt_pieces.pop_back();
+  folder.bad("pieces-fewer-than-ids.fb", 10, file(ChunkKind::kText, encode_text(text)));
+  ProgramChunk late = rich_chunk();
+  late.base.calls = 2;
+  Draft timings{{{ChunkKind::kProgram, encode_program(rich_chunk())}}};
+  timings.more = [&](FileBuilder& b) { b.add(ChunkKind::kTiming, encode_timing(late), 2, 3); };
+  folder.bad("timing-gap.fb", 10, timings.file());
 }
 
 int make(const std::string& path) {
@@ -364,6 +423,7 @@ int make(const std::string& path) {
   folder.good("program.fb", program);
   folder.good("values.fb", values());
   folder.good("engine.fb", engine());
+  folder.good("far.fb", far());
   folder.good("padded.fb", padded());
   folder.good("cut.fb", Bytes(program.begin(), program.end() - 700));
   folder.good("no-footer.fb", Bytes(program.begin(), program.end() - 24));
