@@ -88,17 +88,17 @@ Result<Shape> read_shape(std::uint32_t dtype, std::uint32_t rank, const std::int
   if (std::ranges::any_of(shape.sizes, [](std::int64_t size) { return size < 0; })) {
     return invalid("a size is negative");
   }
-  const bool empty = std::ranges::count(shape.sizes, 0) > 0;
+  // Of an empty tensor, the others' product: its dense strides are computed too.
   std::int64_t count = 1;
   shape.strides.resize(rank);
   for (std::size_t d = rank; d-- > 0;) {
     shape.strides[d] = strides == nullptr ? count : strides[d];
-    if (!empty && (__builtin_mul_overflow(count, shape.sizes[d], &count) ||
-                   count > kMaxTensorBytes / static_cast<std::int64_t>(item))) {
+    if (__builtin_mul_overflow(count, std::max<std::int64_t>(shape.sizes[d], 1), &count) ||
+        count > kMaxTensorBytes / static_cast<std::int64_t>(item)) {
       return invalid("the sizes ask for more bytes than any tensor has");
     }
   }
-  if (empty) return shape;
+  if (std::ranges::count(shape.sizes, 0) > 0) return shape;
   shape.bytes = count * static_cast<std::int64_t>(item);
   std::int64_t highest = 0;
   for (std::size_t d = 0; d < rank; ++d) {
