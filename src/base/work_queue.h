@@ -8,6 +8,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -81,9 +82,9 @@ class WorkQueue {
         Item item = std::move(queue_.front().first);
         queue_.pop_front();
         lock.unlock();
-        const Status status = handle(item);
+        Status status = handle(item);
         lock.lock();
-        if (status_.ok()) status_ = status;
+        if (status_.ok()) status_ = std::move(status);
       }
       ++handled_;
       bytes_ -= bytes;
@@ -94,10 +95,12 @@ class WorkQueue {
   Status handle(Item& item) {
     try {
       return handle_(item);
+    } catch (const std::bad_alloc&) {
+      return {Code::kInternal, "out of memory"};  // short enough to need none
     } catch (const std::exception& error) {
       return {Code::kInternal, std::string("the writer failed: ") + error.what()};
     } catch (...) {
-      return {Code::kInternal, "the writer failed"};
+      return {Code::kInternal, "writer failed"};
     }
   }
 

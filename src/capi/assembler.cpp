@@ -46,12 +46,12 @@ std::string what_of(const Job& job) {
 }  // namespace
 
 Status Assembler::handle(Job& job) {
-  if (Status copied = wait_for_data(job); !copied.ok() && status_.ok()) {
-    status_ = {copied.code(), what_of(job) + ": " + copied.message()};
-  }
-  if (!status_.ok()) return status_;
-  status_ = {Code::kInternal, "the writer failed"};  // unless what follows returns
-  status_ = std::visit([this](auto& inner) { return take(inner); }, job);
+  const Status copied = wait_for_data(job);
+  if (!status_.ok() || interrupted_) return status_;
+  interrupted_ = true;  // by an exception, unless what follows returns
+  status_ = copied.ok() ? std::visit([this](auto& inner) { return take(inner); }, job)
+                        : Status(copied.code(), what_of(job) + ": " + copied.message());
+  interrupted_ = false;
   return status_;
 }
 

@@ -82,6 +82,7 @@ class Assembler {
   std::vector<Parameter> parameters_;
   Text text_;
   Status status_;
+  bool interrupted_ = false;  // a job was left half done; the queue has what was thrown
   std::uint64_t parameters_by_value_ = 0;
 };
 

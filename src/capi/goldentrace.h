@@ -156,9 +156,10 @@ GOLDENTRACE_API goldentrace_status goldentrace_hash_bytes(const void* data, uint
 /* ---- device memory --------------------------------------------------------------------------- */
 
 /* How tensors leave a device whose memory the host can't read. The thread that gives a tensor
- * never waits for the device: it enqueues a copy and goes on, and later work on the same stream may
- * overwrite the tensor. Functions and context must stay good until the writer is destroyed; the
- * functions may be called from several threads at once. */
+ * never waits for the device (only, like all, for room when max_queued_bytes are on their way): it
+ * enqueues a copy and goes on, and later work on the same stream may overwrite the tensor.
+ * Functions and context must stay good until the writer is destroyed; the functions may be called
+ * from several threads at once, and must not throw. */
 typedef struct goldentrace_device {
   size_t size;
   void* context;

@@ -225,6 +225,10 @@ Status Writer::parameter(const goldentrace_parameter* parameter, std::uint64_t* 
   if (*recipe != Recipe::kValue) job.parameter.sources = std::move(*sources);
   job.parameter.placement = *placement;
   job.shape = std::move(*shape);
+  {
+    const std::lock_guard lock(mutex_);
+    GOLDENTRACE_RETURN_IF_ERROR(usable());
+  }
   const bool of_device = from->device != nullptr;
   Room room(queue_, from->hash != nullptr ? 0 : HostCopy::bytes_needed(job.shape, of_device));
   if (from->hash != nullptr) {
