@@ -90,6 +90,8 @@ struct ConstantDifference {
 struct OpsReport {
   std::uint64_t oracle_calls = 0;  // in the steps that were compared
   std::uint64_t candidate_calls = 0;
+  std::uint64_t oracle_foreign = 0;  // of those: tensors that another engine gave
+  std::uint64_t candidate_foreign = 0;
   std::uint64_t matched = 0;
   std::uint64_t unmatched_oracle = 0;
   std::uint64_t unmatched_candidate = 0;
@@ -178,6 +180,10 @@ struct ReplayReport {
 // A call works with another constant, and no call before it is out of band: that is the finding
 // then.
 bool constant_comes_first(const OpsReport& ops);
+
+// One side has nothing but tensors that another engine gave, or none at all, and no call is found
+// in both: that says nothing about either.
+bool calls_are_apart(const OpsReport& ops);
 
 // Not ok (exit status 2) when a trace can't be read or the two are not comparable at all.
 Result<ReplayReport> run_replay(const ReplayOptions& options);

@@ -269,7 +269,7 @@ void add_sides(Lines& lines, const ReplayReport& report) {
 }
 
 void add_coverage(Lines& lines, const OpsReport& ops) {
-  if (ops.oracle_calls == 0) return;
+  if (ops.oracle_calls == 0 || calls_are_apart(ops)) return;
   std::string text =
       share(ops.matched, ops.oracle_calls) + " of " + grouped(ops.oracle_calls) + " calls aligned";
   if (ops.unmatched_oracle + ops.unmatched_candidate > 0) {
@@ -288,6 +288,8 @@ std::string not_seen(const ReplayReport& report) {
     if (report.ops.not_refuted > 0) {
       text += ", faults that keep norms and sums";
     }
+  } else if (exit_status(report.verdict) == 0) {
+    text = "every call: no tensor of one trace was compared with one of the other";
   } else {
     text = "anything below the first rung that differs";
   }

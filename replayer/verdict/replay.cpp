@@ -44,6 +44,11 @@ void decide_ops(ReplayReport& report) {
   if (constants) {
     report.ops_rung.text += ", " + grouped(ops.constants_differing) + " with other constants";
   }
+  if (calls_are_apart(ops)) {
+    report.ops_rung.text = "tensors of another engine are not aligned by call: the oracle has " +
+                           grouped(ops.oracle_calls) + " calls, the candidate " +
+                           grouped(ops.candidate_calls);
+  }
   if (ops.outputs == 0) {
     report.ops_rung.status = RungStatus::kNotCompared;
   } else {
@@ -117,7 +122,7 @@ void decide(ReplayReport& report) {
     report.headline = "kernel: " + module_name(ops.first->scope) +
                       (ops.first->evidence == Evidence::kStats ? " differs first, by stats"
                                                                : " computes something else");
-  } else if (ops.matched == 0 && ops.oracle_calls > 0) {
+  } else if (ops.matched == 0 && ops.oracle_calls > 0 && !calls_are_apart(ops)) {
     report.verdict = Verdict::kStructure;
     report.headline = "structure: no call of one program is found in the other";
   } else if (differs(report.logits)) {
@@ -171,6 +176,11 @@ int exit_status(Verdict verdict) {
 bool constant_comes_first(const OpsReport& ops) {
   return ops.first_constant &&
          (!ops.first || ops.first_constant->call.oracle_call <= ops.first->oracle_call);
+}
+
+bool calls_are_apart(const OpsReport& ops) {
+  return ops.matched == 0 && ops.oracle_calls + ops.candidate_calls > 0 &&
+         (ops.oracle_foreign == ops.oracle_calls || ops.candidate_foreign == ops.candidate_calls);
 }
 
 const char* verdict_name(Verdict verdict) {

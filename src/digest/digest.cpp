@@ -308,4 +308,11 @@ std::vector<std::byte> dense_bytes(const TensorView& tensor) {
   return bytes;
 }
 
+void write_dense(const TensorView& tensor, std::span<std::byte> out) {
+  walk(tensor, [&](std::span<const std::byte> dense) {
+    std::memcpy(out.data(), dense.data(), dense.size());
+    out = out.subspan(dense.size());
+  });
+}
+
 }  // namespace goldentrace

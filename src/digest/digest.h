@@ -17,7 +17,8 @@ inline constexpr std::size_t kStatsSuperblock = 4096;  // elements
 inline constexpr std::size_t kStatsLanes = 64;
 inline constexpr double kSentinel = 1e30;  // finite elements from here on are counted apart
 
-// A tensor in memory. `data` points at its first element; strides in elements, not negative.
+// A tensor in memory. `data` points at the element with index 0, 0, ...; strides in elements, which
+// may be negative.
 struct TensorView {
   const std::byte* data = nullptr;
   DType dtype = DType::kUInt8;
@@ -39,5 +40,7 @@ Digest digest_tensor(const TensorView& tensor, bool with_stats);
 
 // The tensor's elements in row-major order without gaps.
 std::vector<std::byte> dense_bytes(const TensorView& tensor);
+// The same into `out`, which has room for exactly that.
+void write_dense(const TensorView& tensor, std::span<std::byte> out);
 
 }  // namespace goldentrace
