@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,12 +32,18 @@ class TraceReader {
   // Of a file without footer: the counters that it has, and `trace_cut`.
   [[nodiscard]] const Summary& summary() const { return summary_; }
   [[nodiscard]] std::span<const ChunkEntry> chunks() const { return index_.chunks; }
+  // Where the parts of values are, sorted by hash, then offset.
+  [[nodiscard]] std::span<const ValueEntry> value_entries() const { return index_.values; }
 
   // Checks the stored bytes of every chunk against their checksums, at reading speed.
   Status check_bytes() const;
 
   // Raw bytes of chunk `i`, checked against its checksum and its content hash.
   Result<Bytes> read_chunk(std::size_t i) const;
+  // Chunk `i` as it is stored, checked against its checksum and its entry in the index.
+  Result<FoundChunk> stored_chunk(std::size_t i) const {
+    return read_found(index_.chunks[i], static_cast<std::uint32_t>(i));
+  }
   Result<std::vector<Parameter>> parameters() const;
   // All text chunks joined.
   Result<Text> text() const;
@@ -50,6 +57,10 @@ class TraceReader {
   Result<Bytes> value(const Hash128& hash) const;
   // Into memory of the caller's, value_size(hash) bytes.
   Status read_value(const Hash128& hash, std::span<std::byte> out) const;
+  // Hands the value's bytes to `take` part by part, so that memory is that of one part. The first
+  // status that is not ok ends it and is returned.
+  using TakeBytes = std::function<Status(std::span<const std::byte>)>;
+  Status visit_value(const Hash128& hash, const TakeBytes& take) const;
 
  private:
   explicit TraceReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
