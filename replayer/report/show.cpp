@@ -181,7 +181,8 @@ Status show_tokens(const TraceReader& trace, bool as_json, std::ostream& out) {
   return {};
 }
 
-// Bytes of the file by kind of chunk, chunk headers among them; the index is the rest.
+// Bytes of the file by kind of chunk, chunk headers among them. "index" is the rest: the file
+// header, the index and the footer, or what follows the readable part of a cut file.
 struct Spread {
   std::size_t chunks = 0;
   std::uint64_t bytes = 0;
@@ -196,6 +197,9 @@ std::map<std::string, Spread> spread_of(const TraceReader& trace) {
     spread.bytes += kChunkHeaderSize + entry.stored_size;
     spread.raw_bytes += entry.raw_size;
   }
+  std::uint64_t rest = trace.file_size();
+  for (const auto& [kind, spread] : spreads) rest -= spread.bytes;
+  spreads["index"] = {1, rest, rest};
   return spreads;
 }
 

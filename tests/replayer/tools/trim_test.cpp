@@ -151,6 +151,7 @@ TEST_F(Trim, ARunThatWasTrimmedStillAgreesWithItsOriginal) {
   trace_ = testing::write_run(folder_, "t.fb", run);
   const std::vector<TrimOptions> cases = {{.filter = {.scopes = {"model.layers.1"}}},
                                           {.filter = {.last_step = 1}},
+                                          {.filter = {.first_step = 1, .last_step = 1}},
                                           {.drop_values = true},
                                           {.drop_timings = true}};
   for (const TrimOptions& options : cases) {
@@ -161,6 +162,7 @@ TEST_F(Trim, ARunThatWasTrimmedStillAgreesWithItsOriginal) {
       ASSERT_TRUE(report.ok()) << report.status().message();
       EXPECT_EQ(exit_status(report->verdict), 0) << report->headline;
       EXPECT_GT(report->ops.outputs, 0u);
+      EXPECT_GT(report->tokens.compared, 0u);
       EXPECT_EQ(report->ops.outputs, report->ops.identical);
     }
   }
