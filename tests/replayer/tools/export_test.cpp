@@ -86,6 +86,34 @@ TEST_F(Export, Bfloat16BecomesFloat32OrItsBits) {
   EXPECT_THAT(text_of(folder_.file("bits.npy")), HasSubstr("'<u2'"));
 }
 
+TEST_F(Export, PartsMayEndInsideAnElement) {
+  const std::vector<double> values = testing::numbers(1, 50);
+  const Bytes dense = testing::dense_of(DType::kBFloat16, values);
+  MadeRun run = run_with(DType::kBFloat16, values);
+  auto sink = create_file(folder_.file("t.fb"));
+  ASSERT_TRUE(sink.ok());
+  WriterOptions odd;
+  odd.alone = 1;
+  odd.max_part = 7;
+  auto writer = TraceWriter::create(std::move(*sink), run.header, odd);
+  testing::RunWriter program(**writer);
+  program.write_step(0, run.steps[0]);
+  ASSERT_TRUE((*writer)->close({{}, 1, 1}).ok());
+  trace_ = folder_.file("t.fb");
+  ASSERT_TRUE(to("x.npy", {}).ok());
+  const std::string text = text_of(folder_.file("x.npy"));
+  ASSERT_EQ(text.size(), 128 + 4 * values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    float value = 0;
+    std::memcpy(&value, text.data() + 128 + 4 * i, 4);
+    EXPECT_EQ(value, bfloat16_to_float(testing::bfloat16_bits(values[i]))) << i;
+  }
+  ASSERT_TRUE(to("x.safetensors", {}).ok());
+  const std::string tensors = text_of(folder_.file("x.safetensors"));
+  EXPECT_EQ(std::memcmp(tensors.data() + tensors.size() - dense.size(), dense.data(), dense.size()),
+            0);
+}
+
 TEST_F(Export, AnNpyFileRefusesSeveralTensorsAndListsThem) {
   write(testing::sample_run(3, 6, Keep::kValues));
   const auto report = to("x.npy", {.scopes = {"model.layers.1"}});
