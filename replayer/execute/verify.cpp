@@ -194,6 +194,12 @@ Result<VerifyReport> verify(const VerifyOptions& options) {
   const auto began = std::chrono::steady_clock::now();
   auto trace = TraceReader::open(options.trace);
   if (!trace.ok()) return trace.status();
+  if (const auto trimmed = (*trace)->summary().counter("calls_trimmed"); trimmed > 0) {
+    return Status(Code::kInvalidArgument,
+                  options.trace + ": " + std::to_string(trimmed) +
+                      " calls were trimmed away; what is left is no program that can be executed: "
+                      "verify the trace that it was made from");
+  }
   GOLDENTRACE_RETURN_IF_ERROR((*trace)->check_bytes());
   const Summary& summary = (*trace)->summary();
   if (!options.allow_incomplete &&

@@ -280,11 +280,15 @@ std::int64_t longest_position(const Text& text) {
 }  // namespace
 
 Result<ReplayReport> run_replay(const ReplayOptions& options) {
-  const auto oracle = load(options.oracle);
+  auto oracle = load(options.oracle);
   if (!oracle.ok()) return oracle.status();
-  const auto candidate = load(options.candidate);
+  auto candidate = load(options.candidate);
   if (!candidate.ok()) return candidate.status();
   GOLDENTRACE_RETURN_IF_ERROR(check_comparable(*oracle, *candidate));
+  const auto trimmed = [](const Loaded& side) {
+    return side.trace->summary().counter("calls_trimmed") > 0;
+  };
+  if (trimmed(*oracle) || trimmed(*candidate)) keep_common_steps(oracle->text, candidate->text);
 
   const Header& want = oracle->trace->header();
   const Header& got = candidate->trace->header();

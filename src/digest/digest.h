@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,23 @@ struct TensorView {
 // `hash` of dense bytes: leaf = XXH3-64 of each 4,096-byte block, the last one padded with zeros;
 // hash = XXH3-128 of the little-endian leaves followed by the byte count as 64 bits.
 Hash128 hash_bytes(std::span<const std::byte> bytes);
+
+// The same of bytes that come in pieces of any length.
+class HashStream {
+ public:
+  HashStream();
+  ~HashStream();
+  HashStream(HashStream&&) noexcept;
+  HashStream& operator=(HashStream&&) noexcept;
+
+  void add(std::span<const std::byte> bytes);
+  // Of all bytes added; nothing may be added afterwards.
+  Hash128 finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 struct Digest {
   Hash128 hash;

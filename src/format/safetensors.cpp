@@ -149,6 +149,11 @@ Result<std::vector<std::string>> files_of_folder(const std::filesystem::path& fo
 
 }  // namespace
 
+std::string_view safetensors_dtype(DType dtype) {
+  const auto* row = std::ranges::find(kRows, dtype, &Row::dtype);
+  return row == std::end(kRows) ? std::string_view() : row->name;
+}
+
 Result<Checkpoint> Checkpoint::open(const std::string& path) {
   std::error_code error;
   std::vector<std::string> paths = {path};

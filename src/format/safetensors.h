@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/dtype.h"
@@ -14,6 +15,9 @@
 #include "src/base/status.h"
 
 namespace goldentrace {
+
+// "BF16"; "" for a dtype that safetensors has no name for.
+std::string_view safetensors_dtype(DType dtype);
 
 // The tensors of one checkpoint. Bytes are read when asked for.
 class Checkpoint {

@@ -315,11 +315,22 @@ Status TraceReader::load_values(std::uint32_t chunk) const {
 }
 
 Status TraceReader::read_value(const Hash128& hash, std::span<std::byte> out) const {
-  const auto entries = parts_of(hash);
-  if (entries.empty()) {
-    return {Code::kNotFound, name() + ": no value is kept under " + to_hex(hash)};
+  if (const auto size = value_size(hash); size && *size != out.size()) {
+    return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
   }
+  auto at = out.begin();
+  return visit_value(hash, [&](std::span<const std::byte> bytes) {
+    at = std::ranges::copy(bytes, at).out;
+    return Status();
+  });
+}
+
+Status TraceReader::visit_value(const Hash128& hash, const TakeBytes& take) const {
+  const auto entries = parts_of(hash);
+  const auto size = value_size(hash);
+  if (!size) return {Code::kNotFound, name() + ": no value is kept under " + to_hex(hash)};
   std::uint64_t done = 0;
+  HashStream digest;
   for (const ValueEntry& entry : entries) {
     GOLDENTRACE_RETURN_IF_ERROR(load_values(entry.chunk));
     std::uint64_t at = 0;
@@ -334,17 +345,16 @@ Status TraceReader::read_value(const Hash128& hash, std::span<std::byte> out) co
     if (found == nullptr) {
       return at_chunk(entry.chunk, {Code::kCorrupt, "value is not where the index says"});
     }
-    if (found->offset != done || found->total != out.size()) {
+    // Parts that follow one another and add up to their total fit into `size`.
+    if (found->offset != done || found->total != *size) {
       return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
     }
     const auto bytes = loaded_->values.data.subspan(at, found->length);
-    std::copy(bytes.begin(), bytes.end(), out.begin() + static_cast<std::ptrdiff_t>(done));
+    digest.add(bytes);
+    GOLDENTRACE_RETURN_IF_ERROR(take(bytes));
     done += found->length;
   }
-  if (done != out.size()) {
-    return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
-  }
-  if (hash_bytes(out) != hash) {
+  if (digest.finish() != hash) {
     return {Code::kCorrupt, name() + ": value " + to_hex(hash) + " does not hash to its name"};
   }
   return {};

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -61,6 +62,11 @@ class TraceReader {
   Result<Bytes> value(const Hash128& hash) const;
   // Into memory of the caller's, value_size(hash) bytes. The bytes are proven to have this hash.
   Status read_value(const Hash128& hash, std::span<std::byte> out) const;
+  // Hands the value's bytes to `take` part by part, so that memory is that of one part. The first
+  // status that is not ok ends it and is returned; kCorrupt may come after the last part, when the
+  // bytes prove not to have this hash.
+  using TakeBytes = std::function<Status(std::span<const std::byte>)>;
+  Status visit_value(const Hash128& hash, const TakeBytes& take) const;
 
  private:
   explicit TraceReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
