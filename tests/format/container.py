@@ -14,6 +14,7 @@ from flatbuffer import Corrupt, demand
 MAGIC, END_MAGIC, MARKER = b"\x89GTRC\r\n\x1a", b"GTRCEND\n", b"GTCK"
 FILE_HEADER, CHUNK_HEADER, FOOTER = 16, 40, 24
 CHUNK_LIMIT = 256 << 20
+PROGRAM_LIMIT = 16 << 20  # of kinds 2 and 3
 
 
 class Unsupported(Exception):
@@ -45,7 +46,7 @@ def chunk_at(data, at, limit):
     marker, kind, codec, item_size, reserved, stored_size, raw_size, checksum, sequence, own = struct.unpack(
         "<4sBBBBQQQII", head)
     demand(marker == MARKER and own == xxhash.xxh3_64_intdigest(head[:36]) & 0xFFFFFFFF and reserved == 0
-           and max(stored_size, raw_size) <= CHUNK_LIMIT, f"chunk header at {at}", 4)
+           and max(stored_size, raw_size) <= (PROGRAM_LIMIT if kind in (2, 3) else CHUNK_LIMIT), f"chunk header at {at}", 4)
     end = at + CHUNK_HEADER + stored_size
     demand(end <= limit, f"the chunk at {at} reaches to {end}, over {limit}", 4)
     return types.SimpleNamespace(offset=at, end=end, kind=kind, codec=codec, item_size=item_size,
