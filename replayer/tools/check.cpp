@@ -1,7 +1,8 @@
 #include "replayer/tools/check.h"
 
 #include <algorithm>
-#include <array>
+#include <memory>
+#include <span>
 #include <utility>
 
 #include "replayer/tools/check_program.h"
@@ -14,6 +15,24 @@ namespace goldentrace {
 namespace {
 
 std::string at_offset(std::uint64_t offset) { return "at offset " + std::to_string(offset); }
+
+std::string without_name(const std::string& name, const std::string& message) {
+  return message.starts_with(name + ": ") ? message.substr(name.size() + 2) : message;
+}
+
+// For a reader that wants a source of its own.
+class Borrowed final : public ByteSource {
+ public:
+  explicit Borrowed(const ByteSource& source) : source_(source) {}
+  std::uint64_t size() const override { return source_.size(); }
+  Status read(std::uint64_t offset, std::span<std::byte> out) const override {
+    return source_.read(offset, out);
+  }
+  const std::string& name() const override { return source_.name(); }
+
+ private:
+  const ByteSource& source_;
+};
 
 // Reads the file once, chunk by chunk.
 class Checker {
@@ -77,12 +96,8 @@ class Checker {
     if (entry.kind == ChunkKind::kProgram) program_.lose();
     Findings& findings =
         status.code() == Code::kUnsupported ? findings_.unsupported : findings_.faults;
-    findings.add("chunk can't be read", [&] { return without_name(status.message()); });
-  }
-
-  [[nodiscard]] std::string without_name(const std::string& message) const {
-    const std::string prefix = trace_.name() + ": ";
-    return message.starts_with(prefix) ? message.substr(prefix.size()) : message;
+    findings.add("chunk can't be read",
+                 [&] { return without_name(trace_.name(), status.message()); });
   }
 
   Status check_raw(std::size_t i, const Bytes& raw) {
@@ -205,18 +220,20 @@ int check_exit_status(const CheckReport& report) {
 Result<CheckReport> check(const CheckOptions& options) {
   const auto source = open_file(options.trace);
   if (!source.ok()) return source.status();
-  GOLDENTRACE_RETURN_IF_ERROR(check_magic(**source));
+  return check(**source);
+}
+
+Result<CheckReport> check(const ByteSource& source) {
+  GOLDENTRACE_RETURN_IF_ERROR(check_magic(source));
   CheckReport report;
-  report.trace = options.trace;
-  const auto trace = TraceReader::open(options.trace);
+  report.trace = source.name();
+  const auto trace = TraceReader::open(std::make_unique<Borrowed>(source));
   if (!trace.ok() && trace.status().code() != Code::kCorrupt) return trace.status();
   if (!trace.ok()) {
-    const std::string& message = trace.status().message();
-    const std::string prefix = options.trace + ": ";
-    report.bytes = (*source)->size();
-    report.faults = {{"the trace can't be opened", 1,
-                      message.starts_with(prefix) ? message.substr(prefix.size()) : message}};
-    report.notes = {survey(**source)};
+    report.bytes = source.size();
+    report.faults = {
+        {"the trace can't be opened", 1, without_name(source.name(), trace.status().message())}};
+    report.notes = {survey(source)};
     report.chunks = report.notes[0].count;
     return report;
   }

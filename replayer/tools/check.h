@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/io.h"
 #include "src/base/status.h"
 
 namespace goldentrace {
@@ -45,6 +46,8 @@ int check_exit_status(const CheckReport& report);
 // Not ok when there is nothing to check: no such file, no goldentrace file, a newer major version.
 // What is wrong with a trace is in the report.
 Result<CheckReport> check(const CheckOptions& options);
+// The same of bytes that need be no file.
+Result<CheckReport> check(const ByteSource& source);
 
 std::string text_report(const CheckReport& report);
 std::string json_report(const CheckReport& report);

@@ -29,7 +29,7 @@ def large(tmp_path_factory):
                                      "trim {} {}.out --drop-values"])
 def test_memory_does_not_grow_with_the_file(command, large):
     arguments = [word.replace("{}", str(large)) for word in command.split()]
-    status, most, _ = peak.run(BUILD / "bin" / "replay", *arguments)
+    status, most, _, _ = peak.run(BUILD / "bin" / "replay", *arguments)
     if command.endswith(".npy"):
         value = numpy.load(f"{large}.npy", mmap_mode="r")
         assert value.shape == (150 * MIB // 4,)

@@ -22,11 +22,8 @@ using testing::to_bytes;
 
 class Check : public ::testing::Test {
  protected:
-  std::string write(const Bytes& file, const std::string& name = "t.fb") {
-    return folder_.write(name, {reinterpret_cast<const char*>(file.data()), file.size()});
-  }
   CheckReport report_of(const Bytes& file) {
-    const auto report = check({write(file)});
+    const auto report = check(*open_memory("t.fb", file));
     EXPECT_TRUE(report.ok()) << report.status().message();
     return report.ok() ? *report : CheckReport();
   }
@@ -52,7 +49,7 @@ TEST_F(Check, ASoundTraceIsSound) {
 
 TEST_F(Check, ATraceOfTheWriterIsSoundAlsoWithValuesInParts) {
   const auto run = testing::sample_run(3, 6, testing::Keep::kValues);
-  const auto report = check({testing::write_run(folder_, "run.fb", run)});
+  const auto report = check(CheckOptions{testing::write_run(folder_, "run.fb", run)});
   ASSERT_TRUE(report.ok());
   EXPECT_EQ(check_exit_status(*report), 0) << text_report(*report);
 
@@ -174,7 +171,7 @@ TEST_F(Check, EveryFlippedByteIsFoundAndNeverACrash) {
     SCOPED_TRACE(at);
     Bytes damaged = whole;
     damaged[at] ^= std::byte{4};
-    const auto report = check({write(damaged)});
+    const auto report = check(*open_memory("t.fb", damaged));
     // In the file header it is another kind of file, or a version that does not exist yet.
     if (report.ok()) {
       EXPECT_EQ(check_exit_status(*report), 1) << text_report(*report);
@@ -270,14 +267,15 @@ TEST_F(Check, AnUnknownCodecIsNoAnswer) {
 }
 
 TEST_F(Check, WhatIsNoTraceIsNoAnswer) {
-  EXPECT_EQ(check({folder_.file("missing.fb")}).status().code(), Code::kNotFound);
-  EXPECT_EQ(check({folder_.path()}).status().code(), Code::kIo);
-  EXPECT_EQ(check({folder_.write("empty.fb", "")}).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(check({folder_.write("text.fb", "hello, trace\n")}).status().code(),
+  EXPECT_EQ(check(CheckOptions{folder_.file("missing.fb")}).status().code(), Code::kNotFound);
+  EXPECT_EQ(check(CheckOptions{folder_.path()}).status().code(), Code::kIo);
+  EXPECT_EQ(check(CheckOptions{folder_.write("empty.fb", "")}).status().code(),
+            Code::kInvalidArgument);
+  EXPECT_EQ(check(CheckOptions{folder_.write("text.fb", "hello, trace\n")}).status().code(),
             Code::kInvalidArgument);
   Bytes newer = SmallTrace().file();
   newer[8] = std::byte{2};
-  EXPECT_EQ(check({write(newer)}).status().code(), Code::kUnsupported);
+  EXPECT_EQ(check(*open_memory("newer.fb", newer)).status().code(), Code::kUnsupported);
 }
 
 TEST_F(Check, AReportOfManyFaultsStaysShort) {

@@ -33,7 +33,7 @@ class Trim : public ::testing::Test {
     const auto report = trim(options);
     EXPECT_TRUE(report.ok()) << report.status().message();
     if (report.ok()) report_ = *report;
-    const auto sound = check({options.output});
+    const auto sound = check(CheckOptions{options.output});
     EXPECT_TRUE(sound.ok()) << sound.status().message();
     if (sound.ok()) {
       EXPECT_EQ(check_exit_status(*sound), 0) << text_report(*sound);
