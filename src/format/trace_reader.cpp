@@ -264,8 +264,8 @@ Result<std::vector<Timing>> TraceReader::timings() const {
 }
 
 std::span<const ValueEntry> TraceReader::parts_of(const Hash128& hash) const {
-  const auto [begin, end] = std::ranges::equal_range(index_.values, hash, {}, &ValueEntry::hash);
-  return {begin, end};
+  return {std::ranges::lower_bound(index_.values, hash, {}, &ValueEntry::hash),
+          std::ranges::upper_bound(index_.values, hash, {}, &ValueEntry::hash)};
 }
 
 std::optional<std::uint64_t> TraceReader::value_size(const Hash128& hash) const {
