@@ -25,9 +25,11 @@ Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset)
 
 // The next whole chunk at `from` or later whose sequence number is at least `sequence`; none when
 // there is no more. Reads the file once; gives up after four times its size has been read in
-// chunks that turned out damaged, which only a hostile file asks for.
+// chunks that turned out damaged, which only a hostile file asks for. Whoever searches one file
+// again and again hands over one counter of those bytes, 0 at first, or the bound is each search's.
 Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
-                                             std::uint32_t sequence);
+                                             std::uint32_t sequence,
+                                             std::uint64_t* read_in_vain = nullptr);
 
 // Builds an index from the chunks themselves.
 class Indexer {
