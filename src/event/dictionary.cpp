@@ -9,15 +9,16 @@ namespace {
 Status corrupt(const std::string& what) { return {Code::kCorrupt, what}; }
 
 // Elements from the storage's start to one past the last one that the tensor reaches; -1 on
-// overflow.
+// overflow or a negative stride.
 std::int64_t reach(const Geometry& geometry, std::int64_t offset) {
   const std::int64_t count = element_count(geometry);
+  const auto negative = [](std::int64_t stride) { return stride < 0; };
+  if (std::ranges::any_of(geometry.strides, negative)) return -1;
   if (count <= 0) return count;
   std::int64_t last = offset;
   for (std::size_t d = 0; d < geometry.sizes.size(); ++d) {
     std::int64_t step = 0;
-    if (geometry.strides[d] < 0 ||
-        __builtin_mul_overflow(geometry.sizes[d] - 1, geometry.strides[d], &step) ||
+    if (__builtin_mul_overflow(geometry.sizes[d] - 1, geometry.strides[d], &step) ||
         __builtin_add_overflow(last, step, &last)) {
       return -1;
     }
@@ -41,7 +42,8 @@ std::int64_t element_count(const Geometry& geometry) {
 }
 
 bool is_dense(const Geometry& geometry) {
-  if (element_count(geometry) == 0) return true;
+  const std::int64_t count = element_count(geometry);
+  if (count <= 0) return count == 0;
   std::int64_t expected = 1;
   for (std::size_t d = geometry.sizes.size(); d-- > 0;) {
     if (geometry.sizes[d] == 1) continue;

@@ -44,6 +44,13 @@ constexpr Row kRows[] = {
     {"C64", DType::kComplex64},
 };
 
+// Deeper levels than a header has are dropped: a byte of nested lists would take many in memory.
+Json parse_header(std::string_view text) {
+  constexpr int kMaxDepth = 4;
+  const auto keep = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
+  return Json::parse(text, keep, /*allow_exceptions=*/false);
+}
+
 Status corrupt(const std::string& path, std::uint64_t offset, const std::string& what) {
   return {Code::kCorrupt, path + ": at offset " + std::to_string(offset) + ": " + what};
 }
@@ -134,7 +141,7 @@ Result<std::vector<std::string>> files_of_folder(const std::filesystem::path& fo
 }  // namespace
 
 Result<std::vector<std::string>> shard_names(const std::string& path, std::string_view index) {
-  const Json json = Json::parse(index, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_header(index);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();
   if (map == json.end() || !map->is_object()) {
     return corrupt(path, 0, "is not a JSON object with a weight_map");
@@ -194,7 +201,7 @@ Status Checkpoint::add_file(std::unique_ptr<ByteSource> opened) {
   }
   std::string text(length, '\0');
   GOLDENTRACE_RETURN_IF_ERROR(source.read(kLengthSize, std::as_writable_bytes(std::span(text))));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_header(text);
   if (!json.is_object()) return corrupt(path, kLengthSize, "header is not a JSON object");
 
   const std::size_t file = files_.size();
