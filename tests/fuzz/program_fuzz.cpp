@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "src/event/dictionary.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -29,7 +31,10 @@ bool equal(const ProgramChunk& left, const ProgramChunk& right) {
          left.externals == right.externals && left.calls == right.calls &&
          left.nodes == right.nodes && left.writes == right.writes &&
          left.placements == right.placements && left.layouts == right.layouts &&
-         left.rows == right.rows;
+         left.rows == right.rows && left.stats.size() == right.stats.size() &&
+         // NaN is not equal to itself: stats are compared by their bytes.
+         (left.stats.empty() || std::memcmp(left.stats.data(), right.stats.data(),
+                                            left.stats.size() * sizeof(Stats)) == 0);
 }
 
 }  // namespace
@@ -43,10 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // The chunk after it: its ids are all taken for defined ones.
   (void)dictionary.absorb(*chunk);
 
-  const Bytes encoded = encode_program(*chunk);
-  const auto again = decode_program(encoded);
-  // NaN is not equal to itself: stats are compared by their bytes.
-  fuzz::require(again.ok() && equal(*again, *chunk) && encode_program(*again) == encoded,
-                "a program comes back as it was written");
+  const auto again = decode_program(encode_program(*chunk));
+  fuzz::require(again.ok() && equal(*again, *chunk), "a program comes back as it was written");
   return 0;
 }

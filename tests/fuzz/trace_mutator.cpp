@@ -29,7 +29,7 @@ Bytes mutated(Bytes bytes) {
 }
 
 void compress(Part& part, Random& random) {
-  Compressor compressor;
+  static Compressor compressor;
   const Bytes raw = raw_of(part);
   const std::size_t item_size = std::size_t{1} << below(random, 4);
   const auto stored = below(random, 2) == 0
