@@ -17,6 +17,12 @@ void walk(const Dictionary& dictionary, const ProgramChunk& chunk) {
     for (int i = 0; i < call.results; ++i) node = skip_node(chunk.nodes, node);
     fuzz::require(node == call.end_node, "results end where the call does");
   }
+  for (std::size_t i = 0; i < chunk.nodes.size(); ++i) {
+    fuzz::require(chunk.nodes[i].kind != NodeKind::kComplex ||
+                      (chunk.nodes[i + 1].kind == NodeKind::kDouble &&
+                       chunk.nodes[i + 2].kind == NodeKind::kDouble),
+                  "a complex number is two doubles");
+  }
   for (const Write& write : chunk.writes) {
     (void)dictionary.describe_tensor(write.tensor);
     (void)is_dense(dictionary.geometry_of(write.tensor));

@@ -1,7 +1,9 @@
-// Writes what every target's search begins with: `write_seeds FOLDER` makes FOLDER/TARGET/NAME.
+// Writes the inputs of the corpora that have a name: what every target's search begins with, and
+// what showed a fault once. `write_seeds FOLDER` makes FOLDER/TARGET/NAME.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 
 #include "src/digest/digest.h"
@@ -147,6 +149,84 @@ void write_json() {
   write("inputs", "trace", testing::make_trace(0));
 }
 
+// ---- what showed a fault ------------------------------------------------------------------------
+
+// The index promises values of gigabytes, which were allocated before a chunk was looked at.
+void write_values_that_lie() {
+  const auto parts = fuzz::take_apart(unpacked(testing::make_trace(0)));
+  Index index = fuzz::index_of(parts);
+  index.values[0].length = 200u << 20;
+  write("file", "value-larger-than-its-chunk", fuzz::put_together(parts, encode_index(index)));
+  write("index", "value-larger-than-its-chunk", encode_index(index));
+  const ValueEntry first = index.values[0];
+  for (std::uint64_t i = 1; i < 100; ++i) {
+    index.values.push_back({first.hash, i * first.length, first.length, first.chunk});
+  }
+  write("file", "value-of-many-parts", fuzz::put_together(parts, encode_index(index)));
+  index = fuzz::index_of(parts);
+  index.values[0].offset = 5;
+  write("index", "value-without-beginning", encode_index(index));
+}
+
+// 256 MiB were allocated for a chunk of a few bytes.
+void write_frames_that_lie() {
+  for (const auto& [name, codec] :
+       {std::pair{"zstd-of-256-MiB", Codec::kZstd}, {"planes-of-256-MiB", Codec::kZstdPlanes}}) {
+    ChunkHeader header{ChunkKind::kValues, codec,
+                       codec == Codec::kZstd ? std::uint8_t{0} : std::uint8_t{2}};
+    header.stored_size = 12;
+    header.raw_size = kMaxChunkSize;
+    const ChunkHeaderBytes bytes = encode_chunk_header(header);
+    Bytes chunk(bytes.begin(), bytes.end());
+    chunk.resize(chunk.size() + header.stored_size);
+    write("chunk_header", name, chunk);
+  }
+}
+
+// Every marker made the search read the next megabyte.
+void write_markers() {
+  std::string markers;
+  for (int i = 0; i < 1000; ++i) markers += "GTCK";
+  write("file", "markers", markers);
+}
+
+void write_programs_that_lie() {
+  ProgramChunk chunk = testing::rich_chunk();
+  for (std::size_t i = 0; i < chunk.nodes.size(); ++i) {
+    // Its second child may be anything, as far as the encoder goes.
+    if (chunk.nodes[i].kind == NodeKind::kComplex) chunk.nodes[i + 2] = {NodeKind::kInt, 0, 1};
+  }
+  write("program", "complex-of-double-and-int", encode_program(chunk));
+  chunk = testing::rich_chunk();
+  chunk.rows = {{5, {0, 0, 2, std::numeric_limits<std::int64_t>::max()}}};
+  write("program", "rows-past-the-last-position", encode_program(chunk));
+}
+
+// Logits were looked for beside ids that have none; the last position overflowed.
+void write_steps_that_lie() {
+  const testing::TempFolder temporary;
+  testing::MadeRun run = testing::sample_run(2, 1, testing::Keep::kHash);
+  for (Step& step : run.text.steps) {
+    step.top_logits.clear();
+    step.logits_rms = 1;
+  }
+  const Bytes oracle = run_file(temporary, run);
+  run.text.steps[1].chosen = 7;
+  write("replay", "steps-without-logits", joined(oracle, run_file(temporary, run)));
+  run.text.steps[1].rows = {{0, 0, 2, std::numeric_limits<std::int64_t>::max()}};
+  write("replay", "rows-past-the-last-position", run_file(temporary, run));
+  run.text.steps[1].rows = {{0, 0, 0, std::numeric_limits<std::int64_t>::min()}};
+  write("replay", "rows-before-the-first-position", run_file(temporary, run));
+}
+
+// Showing a value of this depth ran the stack out.
+void write_nested_json() {
+  const std::string deep = std::string(4000, '[') + std::string(4000, ']');
+  write("inputs", "nested", R"({"prompt_ids":[)" + deep + "]}");
+  write("config", "nested", R"({"a":[)" + deep + "]}");
+  write("safetensors", "nested", R"({"weight_map":{},"__metadata__":)" + deep + "}");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -160,5 +240,11 @@ int main(int argc, char** argv) {
   write_files();
   write_runs();
   write_json();
+  write_values_that_lie();
+  write_frames_that_lie();
+  write_markers();
+  write_programs_that_lie();
+  write_steps_that_lie();
+  write_nested_json();
   return 0;
 }
