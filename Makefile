@@ -2,15 +2,17 @@
 #   make demo     the whole story on a tiny model          make demo FAULT=wrong-eps
 #   make test     everything that CI checks
 #   make build    build/bin/record and build/bin/replay
+#   make fuzz SECONDS=60   lets every fuzz target search that long
 #   make test-older   the recorder against an older torch, and traces across the two (after make test)
 # PYTHON=... uses an interpreter that already has the packages of requirements.txt instead of making .venv.
 
-PACKAGES = cmake flatbuffers-compiler g++ libcli11-dev libflatbuffers-dev libgmock-dev libgtest-dev \
-           libspdlog-dev libxxhash-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config \
+PACKAGES = clang cmake flatbuffers-compiler g++ libclang-rt-dev libcli11-dev libflatbuffers-dev \
+           libgmock-dev libgtest-dev libspdlog-dev libxxhash-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config \
            python3-dev python3-venv
 FAULT = norm-without-one
 JOBS = $(shell nproc)
 OLDER_TORCH = 2.11.0
+SECONDS = 10
 
 ifdef PYTHON
   python = $(PYTHON)
@@ -19,7 +21,7 @@ else
   environment = .venv/installed
 endif
 
-.PHONY: build demo test test-older packages clean
+.PHONY: build demo test fuzz test-older packages clean
 .DEFAULT_GOAL := build
 
 packages:
@@ -63,6 +65,14 @@ test: packages $(environment)
 	ctest --test-dir build/dev --output-on-failure -j $(JOBS) -L record
 	ctest --test-dir build --output-on-failure -j $(JOBS) -L record
 	$(python) -m pytest -q tests
+	$(MAKE) fuzz
+
+# Files from hostile hands, under the sanitizers. TARGETS="file text" are those alone.
+TARGETS =
+fuzz: packages
+	cmake --preset fuzz
+	cmake --build --preset fuzz -j $(JOBS) --target fuzz_targets
+	tests/fuzz/fuzz.sh build/fuzz $(SECONDS) $(TARGETS)
 
 .venv-older/installed: requirements.txt | packages
 	python3 -m venv .venv-older

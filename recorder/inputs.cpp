@@ -46,7 +46,9 @@ std::string_view trimmed(std::string_view text) {
 // ---- one JSON object ----------------------------------------------------------------------------
 
 // Parses an object whose keys are all different; the library would silently take the last of two.
+// Deeper levels than anything here has are dropped: showing them must not run out of stack.
 Result<json> parse_object(std::string_view text, const std::string& origin) {
+  constexpr int kMaxDepth = 64;
   std::set<std::string> keys;
   std::string twice;
   const auto look = [&](int depth, json::parse_event_t event, json& value) {
@@ -54,7 +56,7 @@ Result<json> parse_object(std::string_view text, const std::string& origin) {
       auto key = value.get<std::string>();
       if (!keys.insert(key).second) twice = std::move(key);
     }
-    return true;
+    return depth <= kMaxDepth;
   };
   json object;
   try {

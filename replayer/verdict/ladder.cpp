@@ -33,18 +33,29 @@ json parse_config(const std::string& text) {
   return json::parse(text, keep, /*allow_exceptions=*/false);
 }
 
-// Leaves of a config as "rope_parameters.rope_theta" -> "10000000.0".
-void flatten(const json& value, const std::string& path, std::map<std::string, std::string>& out) {
+// Leaves of a config as "rope_parameters.rope_theta" -> "10000000.0". False when that takes more
+// room than any config needs: a long key is repeated for every leaf below it.
+bool flatten(const json& value, const std::string& path, std::map<std::string, std::string>& out,
+             std::size_t& room) {
   if (value.is_object()) {
     for (const auto& [key, inner] : value.items()) {
       if (std::find(kNotTheModel.begin(), kNotTheModel.end(), key) != kNotTheModel.end()) continue;
       std::string below = path;
       if (!below.empty()) below += '.';
-      flatten(inner, below += key, out);
+      if (!flatten(inner, below += key, out, room)) return false;
     }
-    return;
+    return true;
   }
-  out[path] = value.dump();
+  std::string text = value.dump();
+  if (path.size() + text.size() > room) return false;
+  room -= path.size() + text.size();
+  out[path] = std::move(text);
+  return true;
+}
+
+bool flatten(const json& config, std::map<std::string, std::string>& out) {
+  std::size_t room = 16u << 20;
+  return flatten(config, "", out, room);
 }
 
 const Request* only_request(const Text& text) {
@@ -83,7 +94,7 @@ std::string chosen_piece(const Text& text, std::size_t i) {
 // nor is anything where the logits' size is not known.
 bool is_tie(const Step& oracle, std::int64_t other_token, double logits_band) {
   const auto other = std::ranges::find(oracle.top_ids, other_token);
-  if (other == oracle.top_ids.end()) return false;
+  if (other == oracle.top_ids.end() || oracle.top_logits.empty()) return false;
   const double gap =
       static_cast<double>(oracle.top_logits.front()) -
       static_cast<double>(
@@ -211,8 +222,10 @@ Rung compare_config(const std::string& oracle_json, const std::string& candidate
   }
   std::map<std::string, std::string> want;
   std::map<std::string, std::string> got;
-  flatten(oracle, "", want);
-  flatten(candidate, "", got);
+  if (!flatten(oracle, want) || !flatten(candidate, got)) {
+    rung.text = "a model config too large to be one";
+    return rung;
+  }
   std::set<std::string> keys;
   for (const auto& [key, value] : want) keys.insert(key);
   for (const auto& [key, value] : got) keys.insert(key);
@@ -287,11 +300,15 @@ Rung compare_logits(const Text& oracle, const Text& candidate, double logits_ban
     const Step& got = candidate.steps[i];
     Distance distance;
     std::size_t common = 0;
-    for (std::size_t k = 0; k < want.top_ids.size(); ++k) {
-      const auto other = std::find(got.top_ids.begin(), got.top_ids.end(), want.top_ids[k]);
-      if (other == got.top_ids.end()) continue;
+    std::map<std::int64_t, float> others;
+    for (std::size_t k = 0; k < got.top_logits.size(); ++k) {
+      others.try_emplace(got.top_ids[k], got.top_logits[k]);
+    }
+    for (std::size_t k = 0; k < want.top_logits.size(); ++k) {
+      const auto other = others.find(want.top_ids[k]);
+      if (other == others.end()) continue;
       const double w = want.top_logits[k];
-      const double g = got.top_logits[static_cast<std::size_t>(other - got.top_ids.begin())];
+      const double g = other->second;
       ++common;
       if (std::isfinite(w) != std::isfinite(g)) distance.non_finite = true;
       if (std::isfinite(w) && std::isfinite(g)) distance.difference += (g - w) * (g - w);

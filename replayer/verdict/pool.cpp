@@ -34,7 +34,6 @@ void Pools::add(const PoolKey& key, const CallDifference& difference, const Dist
     return;
   }
   over_of_storage_[want.storage] = overs_.size();
-  overs_of_call_.push_back(overs_.size());
   const bool jump = distance.non_finite || !(difference.distance < kJump * farthest_read);
   overs_.push_back({key, difference, distance, want.elements, jump, false, false, {}});
 }
@@ -66,10 +65,11 @@ void Pools::finish_call(const StepCall& want, bool identical, bool sum) {
       const bool outweighed = sum && norm_of(output) > 0 && !over.distance.non_finite &&
                               over.distance.difference <= roundoff_ * norm_of(output);
       if (identical || outweighed) continue;
-      if (overs_of_call_.empty()) {
+      const Range of_call{overs_before_call_, overs_.size()};
+      if (of_call.first == of_call.second) {
         over.effect = true;  // in band, but moved
-      } else {
-        over.heirs.insert(over.heirs.end(), overs_of_call_.begin(), overs_of_call_.end());
+      } else if (over.heirs.empty() || over.heirs.back() != of_call) {
+        over.heirs.push_back(of_call);
       }
     }
     // Memory that was written over holds another quantity now.
@@ -81,7 +81,7 @@ void Pools::finish_call(const StepCall& want, bool identical, bool sum) {
       }
     }
   }
-  overs_of_call_.clear();
+  overs_before_call_ = overs_.size();
 }
 
 void Pools::see_unmatched(const StepCall& call) {
@@ -95,11 +95,15 @@ void Pools::see_unmatched(const StepCall& call) {
 // Readers come after what they read, so that going backwards every heir is settled first.
 void Pools::settle_overs(OpsReport& report) {
   std::vector<bool> absorbed(overs_.size(), false);
+  std::vector<std::size_t> next_kept(overs_.size() + 1,
+                                     overs_.size());  // i or the next not absorbed
   for (std::size_t i = overs_.size(); i-- > 0;) {
     const Over& over = overs_[i];
     absorbed[i] = over.read && !over.effect &&
-                  std::all_of(over.heirs.begin(), over.heirs.end(),
-                              [&](std::size_t heir) { return absorbed[heir]; });
+                  std::all_of(over.heirs.begin(), over.heirs.end(), [&](const Range& heirs) {
+                    return next_kept[heirs.first] >= heirs.second;
+                  });
+    next_kept[i] = absorbed[i] ? next_kept[i + 1] : i;
   }
   for (std::size_t i = 0; i < overs_.size(); ++i) {
     const Over& over = overs_[i];

@@ -6,6 +6,7 @@
 #include <optional>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "replayer/align/step_reader.h"
@@ -63,6 +64,7 @@ class Pools {
     std::optional<CallDifference> first_over;
     std::optional<CallDifference> worst;
   };
+  using Range = std::pair<std::size_t, std::size_t>;  // of overs_: begin, end
   // An output over its band.
   struct Over {
     PoolKey key;
@@ -71,8 +73,8 @@ class Pools {
     std::uint64_t elements = 0;
     bool jump = false;
     bool read = false;
-    bool effect = false;             // some reader is moved by it, or can't be told
-    std::vector<std::size_t> heirs;  // outputs over their bands that were made from it
+    bool effect = false;       // some reader is moved by it, or can't be told
+    std::vector<Range> heirs;  // outputs over their bands that were made from it, a range a call
   };
 
   static void count(Pool& pool, const CallDifference& difference, const Distance& distance,
@@ -84,7 +86,7 @@ class Pools {
   std::vector<Over> overs_;
   std::unordered_map<std::uint32_t, std::size_t> over_of_storage_;  // the latest one
   std::unordered_map<std::uint32_t, double> distance_of_storage_;   // of what differs in it
-  std::vector<std::size_t> overs_of_call_;
+  std::size_t overs_before_call_ = 0;
 };
 
 }  // namespace goldentrace

@@ -271,6 +271,7 @@ std::int64_t longest_position(const Text& text) {
   std::int64_t longest = 0;
   for (const Step& step : text.steps) {
     for (const Row& row : step.rows) {
+      if (row.count == 0) continue;
       longest = std::max(longest, row.position + static_cast<std::int64_t>(row.count) - 1);
     }
   }

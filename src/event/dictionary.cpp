@@ -43,7 +43,8 @@ std::int64_t storage_reach(const Geometry& geometry, std::int64_t offset) {
 }
 
 bool is_dense(const Geometry& geometry) {
-  if (element_count(geometry) == 0) return true;
+  const std::int64_t count = element_count(geometry);
+  if (count <= 0) return count == 0;
   std::int64_t expected = 1;
   for (std::size_t d = geometry.sizes.size(); d-- > 0;) {
     if (geometry.sizes[d] == 1) continue;

@@ -34,6 +34,8 @@ struct Header {
   // What makes the run a doubtful oracle, each "kind: text"; the kinds are listed in FORMAT.md.
   std::vector<std::string> warnings;
 
+  bool operator==(const Header&) const = default;
+
   // The value under `key`, or "".
   [[nodiscard]] const std::string& environment_value(const std::string& key) const;
 };
@@ -130,6 +132,7 @@ struct Summary {
   std::vector<Counter> counters;
   std::uint64_t calls = 0;
   std::uint64_t duration_ns = 0;
+  bool operator==(const Summary&) const = default;
 
   [[nodiscard]] std::uint64_t counter(const std::string& name) const;
 };

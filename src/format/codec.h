@@ -26,6 +26,7 @@ struct ValuePart {
   std::uint64_t total = 0;
   std::uint64_t offset = 0;
   std::uint64_t length = 0;
+  bool operator==(const ValuePart&) const = default;
 };
 
 struct Values {
@@ -42,6 +43,7 @@ struct ChunkEntry {
   std::uint32_t calls = 0;
   ChunkKind kind = ChunkKind::kHeader;
   Codec codec = Codec::kNone;
+  bool operator==(const ChunkEntry&) const = default;
 };
 
 struct ValueEntry {
@@ -49,11 +51,13 @@ struct ValueEntry {
   std::uint64_t offset = 0;
   std::uint32_t length = 0;
   std::uint32_t chunk = 0;
+  bool operator==(const ValueEntry&) const = default;
 };
 
 struct Index {
   std::vector<ChunkEntry> chunks;
   std::vector<ValueEntry> values;  // sorted by hash, then offset
+  bool operator==(const Index&) const = default;
 };
 
 using Bytes = std::vector<std::byte>;

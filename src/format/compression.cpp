@@ -69,18 +69,6 @@ double order0_size(std::span<const std::byte> bytes, std::size_t first, std::siz
 
 Status corrupt(const char* what) { return {Code::kCorrupt, what}; }
 
-Status decode_frame(std::span<const std::byte> stored, std::span<std::byte> out) {
-  const std::size_t frame = ZSTD_findFrameCompressedSize(stored.data(), stored.size());
-  if (ZSTD_isError(frame) != 0U || frame != stored.size()) {
-    return corrupt("stored bytes are not one zstd frame");
-  }
-  const std::size_t size = ZSTD_decompress(out.data(), out.size(), stored.data(), stored.size());
-  if (ZSTD_isError(size) != 0U || size != out.size()) {
-    return corrupt("zstd data does not decode to the promised size");
-  }
-  return {};
-}
-
 std::uint32_t get32(std::span<const std::byte> bytes, std::size_t at) {
   std::uint32_t value = 0;
   for (std::size_t i = 0; i < 4; ++i)
@@ -88,33 +76,63 @@ std::uint32_t get32(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
+// What can be known of a frame before memory is taken for what it decodes to. Only frames of zstd
+// itself: the library also reads forms of older versions, and skips frames without content.
+Status check_frame(std::span<const std::byte> stored, std::size_t raw_size) {
+  const std::size_t frame = ZSTD_findFrameCompressedSize(stored.data(), stored.size());
+  if (ZSTD_isError(frame) != 0U || frame != stored.size() || stored.size() < 4 ||
+      get32(stored, 0) != ZSTD_MAGICNUMBER) {
+    return corrupt("stored bytes are not one zstd frame");
+  }
+  const unsigned long long own = ZSTD_getFrameContentSize(stored.data(), stored.size());
+  if (raw_size > stored.size() * kMaxExpansion ||
+      (own != ZSTD_CONTENTSIZE_UNKNOWN && own != raw_size)) {
+    return corrupt("zstd data does not decode to the promised size");
+  }
+  return {};
+}
+
+// A frame that check_frame() has let through.
+Status decode_frame(std::span<const std::byte> stored, std::span<std::byte> out) {
+  const std::size_t size = ZSTD_decompress(out.data(), out.size(), stored.data(), stored.size());
+  if (ZSTD_isError(size) != 0U || size != out.size()) {
+    return corrupt("zstd data does not decode to the promised size");
+  }
+  return {};
+}
+
 void put32(std::byte* at, std::size_t value) {
   for (std::size_t i = 0; i < 4; ++i) at[i] = static_cast<std::byte>((value >> (8 * i)) & 0xffu);
 }
 
-Status decode_planes(std::span<const std::byte> stored, std::size_t width,
-                     std::span<std::byte> out) {
+Status decode_planes(std::span<const std::byte> stored, std::size_t width, std::size_t raw_size,
+                     std::vector<std::byte>& raw) {
   if (!known_item_size(width)) return corrupt("planes of an item size that the format lacks");
   if (stored.size() < 4 * width) return corrupt("planes end before their sizes");
-  std::array<const std::byte*, kMaxItemSize> planes{};
-  std::array<std::vector<std::byte>, kMaxItemSize> decoded;
+  std::array<std::span<const std::byte>, kMaxItemSize> bodies;
   std::size_t at = 4 * width;
   for (std::size_t p = 0; p < width; ++p) {
     const std::size_t size = get32(stored, 4 * p);
-    const std::size_t want = plane_size(out.size(), width, p);
+    const std::size_t want = plane_size(raw_size, width, p);
     if (size > stored.size() - at) return corrupt("plane reaches past the stored bytes");
     if (size > want) return corrupt("plane is larger stored than raw");
-    const auto body = stored.subspan(at, size);
+    bodies[p] = stored.subspan(at, size);
     at += size;
-    if (size == want) {
-      planes[p] = body.data();
-      continue;
-    }
-    decoded[p].resize(want);
-    GOLDENTRACE_RETURN_IF_ERROR(decode_frame(body, decoded[p]));
-    planes[p] = decoded[p].data();
+    if (size < want) GOLDENTRACE_RETURN_IF_ERROR(check_frame(bodies[p], want));
   }
   if (at != stored.size()) return corrupt("bytes are left over after the planes");
+  raw.resize(raw_size);
+  const std::span<std::byte> out = raw;
+  std::array<const std::byte*, kMaxItemSize> planes{};
+  std::array<std::vector<std::byte>, kMaxItemSize> decoded;
+  for (std::size_t p = 0; p < width; ++p) {
+    planes[p] = bodies[p].data();
+    const std::size_t want = plane_size(raw_size, width, p);
+    if (bodies[p].size() == want) continue;
+    decoded[p].resize(want);
+    GOLDENTRACE_RETURN_IF_ERROR(decode_frame(bodies[p], decoded[p]));
+    planes[p] = decoded[p].data();
+  }
   const std::size_t items = out.size() / width;
   switch (width) {
     case 1:
@@ -280,13 +298,13 @@ Status decompress(const ChunkHeader& header, std::span<const std::byte> stored,
       out.assign(stored.begin(), stored.end());
       return {};
     case Codec::kZstd:
+      GOLDENTRACE_RETURN_IF_ERROR(check_frame(stored, header.raw_size));
       out.resize(header.raw_size);
       return decode_frame(stored, out);
     case Codec::kZstdPlanes:
       break;
   }
-  out.resize(header.raw_size);
-  return decode_planes(stored, header.item_size, out);
+  return decode_planes(stored, header.item_size, header.raw_size, out);
 }
 
 }  // namespace goldentrace

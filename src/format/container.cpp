@@ -36,6 +36,19 @@ std::uint32_t header_checksum(const ChunkHeaderBytes& bytes) {
 
 }  // namespace
 
+bool sizes_are_possible(ChunkKind kind, Codec codec, std::uint64_t stored_size,
+                        std::uint64_t raw_size) {
+  if (std::max(stored_size, raw_size) > max_chunk_size(kind)) return false;
+  switch (codec) {
+    case Codec::kNone:
+      return stored_size == raw_size;
+    case Codec::kZstd:
+    case Codec::kZstdPlanes:
+      return raw_size <= stored_size * kMaxExpansion;
+  }
+  return true;  // of a later version
+}
+
 FileHeaderBytes encode_file_header(std::uint16_t minor) {
   FileHeaderBytes bytes{};
   std::memcpy(bytes.data(), kFileMagic.data(), kFileMagic.size());
@@ -94,8 +107,8 @@ Result<ChunkHeader> decode_chunk_header(const ChunkHeaderBytes& bytes) {
   header.raw_size = get<std::uint64_t>(&bytes[16]);
   header.checksum = get<std::uint64_t>(&bytes[24]);
   header.sequence = get<std::uint32_t>(&bytes[32]);
-  if (std::max(header.stored_size, header.raw_size) > max_chunk_size(header.kind)) {
-    return Status(Code::kCorrupt, "chunk is larger than the format allows");
+  if (!sizes_are_possible(header.kind, header.codec, header.stored_size, header.raw_size)) {
+    return Status(Code::kCorrupt, "chunk is larger than the format or its codec allows");
   }
   return header;
 }

@@ -26,6 +26,8 @@ inline constexpr std::uint64_t kMaxChunkSize = 256ull << 20;
 inline constexpr std::uint64_t kMaxProgramSize = 16ull << 20;
 // A longer value is split over several values chunks.
 inline constexpr std::uint64_t kMaxValuePart = 64ull << 20;
+// A zstd block of at least 4 bytes decodes to at most 128 KiB: no chunk unfolds further.
+inline constexpr std::uint64_t kMaxExpansion = (128u << 10) / 4;
 
 // Stored: append only.
 enum class ChunkKind : std::uint8_t {
@@ -51,6 +53,11 @@ struct ChunkHeader {
   std::uint64_t checksum = 0;  // XXH3-64 of the stored bytes
   std::uint32_t sequence = 0;  // 0, 1, 2, ... in file order
 };
+
+// False when no chunk of this codec can have these sizes, by the limits or by what it can decode
+// to.
+bool sizes_are_possible(ChunkKind kind, Codec codec, std::uint64_t stored_size,
+                        std::uint64_t raw_size);
 
 using FileHeaderBytes = std::array<std::byte, kFileHeaderSize>;
 using ChunkHeaderBytes = std::array<std::byte, kChunkHeaderSize>;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <type_traits>
@@ -56,14 +57,26 @@ bool aligned(const flatbuffers::Vector<T>* vector) {
 
 // Copies strings and vectors out of a buffer. Several offsets may lead to the same bytes, so a
 // small chunk could ask for any amount of memory; one that would unfold into more bytes than it has
-// is refused, as no writer makes such a chunk.
+// is refused, as no writer makes such a chunk. So is one whose entries are so small that, as
+// structs, they take many times the chunk's size.
 class Copier {
  public:
-  explicit Copier(std::span<const std::byte> raw) : left_(raw.size()) {}
+  explicit Copier(std::span<const std::byte> raw)
+      : left_(raw.size()), room_(kMaxStructs * raw.size() + kFreeRoom) {}
 
   // True when more was asked for than the buffer holds, or a vector lies askew; what was copied is
   // then incomplete.
   [[nodiscard]] bool broken() const { return broken_; }
+
+  // Makes room for `count` more items; false when there is none.
+  template <typename Item>
+  [[nodiscard]] bool reserve(std::vector<Item>& items, std::size_t count) {
+    broken_ = broken_ || count > room_ / sizeof(Item);
+    if (broken_) return false;
+    room_ -= count * sizeof(Item);
+    items.reserve(items.size() + count);
+    return true;
+  }
 
   // An absent string is "".
   std::string text(const flatbuffers::String* text) {
@@ -82,7 +95,7 @@ class Copier {
       const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* vector) {
     std::vector<std::string> out;
     if (!take(length(vector) * sizeof(flatbuffers::uoffset_t))) return out;
-    out.reserve(length(vector));
+    if (!reserve(out, length(vector))) return out;
     for (flatbuffers::uoffset_t i = 0; i < length(vector); ++i) {
       out.push_back(text(vector->Get(i)));
     }
@@ -93,7 +106,7 @@ class Copier {
       const flatbuffers::Vector<flatbuffers::Offset<wire::KeyValue>>* vector) {
     std::vector<std::pair<std::string, std::string>> out;
     if (!take(length(vector) * sizeof(flatbuffers::uoffset_t))) return out;
-    out.reserve(length(vector));
+    if (!reserve(out, length(vector))) return out;
     for (flatbuffers::uoffset_t i = 0; i < length(vector); ++i) {
       out.emplace_back(text(vector->Get(i)->key()), text(vector->Get(i)->value()));
     }
@@ -101,6 +114,10 @@ class Copier {
   }
 
  private:
+  // Entries that are written with what they hold take less than a quarter of this.
+  static constexpr std::size_t kMaxStructs = 8;  // bytes of structs a byte of the chunk
+  static constexpr std::size_t kFreeRoom = 1u << 20;
+
   bool take(std::size_t bytes) {
     broken_ = broken_ || bytes > left_;
     if (!broken_) left_ -= bytes;
@@ -108,11 +125,12 @@ class Copier {
   }
 
   std::size_t left_;
+  std::size_t room_;
   bool broken_ = false;
 };
 
 Status bad_offsets() {
-  return corrupt("offsets lead astray, or to the same bytes many times over");
+  return corrupt("offsets lead astray, or to the same bytes many times over, or entries are empty");
 }
 
 // Well-formed, but of a later version: nothing that this build can make sense of.
@@ -143,6 +161,13 @@ bool known_dtype(std::uint8_t dtype) { return item_size(static_cast<DType>(dtype
 Status decode_definitions(const wire::Program& program, Copier& copy, ProgramChunk& chunk) {
   chunk.strings = copy.texts(program.strings());
   chunk.scopes = copy.texts(program.scopes());
+  if (!copy.reserve(chunk.operators, length(program.operators())) ||
+      !copy.reserve(chunk.geometries, length(program.geometry_rank())) ||
+      !copy.reserve(chunk.storages, length(program.storage_bytes())) ||
+      !copy.reserve(chunk.tensors, length(program.tensor_storage())) ||
+      !copy.reserve(chunk.ambients, length(program.ambients()))) {
+    return bad_offsets();
+  }
   if (program.operators() != nullptr) {
     for (const wire::Operator* op : *program.operators()) {
       chunk.operators.push_back({copy.text(op->name()), copy.text(op->overload())});
@@ -175,7 +200,6 @@ Status decode_definitions(const wire::Program& program, Copier& copy, ProgramChu
                      program.tensor_flags(), program.tensor_offset())) {
     return corrupt("tensor columns differ in length");
   }
-  chunk.tensors.reserve(tensors);
   for (flatbuffers::uoffset_t i = 0; i < tensors; ++i) {
     if (const auto dtype = program.tensor_dtype()->Get(i); !known_dtype(dtype)) {
       return unknown("dtype", dtype);
@@ -199,8 +223,9 @@ Status decode_definitions(const wire::Program& program, Copier& copy, ProgramChu
   return {};
 }
 
-Status decode_externals(const wire::Program& program, ProgramChunk& chunk) {
+Status decode_externals(const wire::Program& program, Copier& copy, ProgramChunk& chunk) {
   const std::size_t count = length(program.external_call());
+  if (!copy.reserve(chunk.externals, count)) return bad_offsets();
   if (!equal_columns(count, program.external_storage(), program.external_version(),
                      program.external_kind(), program.external_hash())) {
     return corrupt("external input columns differ in length");
@@ -223,9 +248,19 @@ Status decode_externals(const wire::Program& program, ProgramChunk& chunk) {
   return {};
 }
 
-Status decode_tensor_notes(const wire::Program& program, ProgramChunk& chunk) {
+// A position is a token's number in its text.
+bool possible_rows(const Row& row) {
+  return row.position <= std::numeric_limits<std::int64_t>::max() - std::int64_t{row.count};
+}
+
+Status impossible_rows() { return corrupt("rows reach past the last position that there can be"); }
+
+Status decode_tensor_notes(const wire::Program& program, Copier& copy, ProgramChunk& chunk) {
   if (!aligned(program.tensor_placement()) || !aligned(program.tensor_layout()) ||
-      !aligned(program.tensor_row())) {
+      !aligned(program.tensor_row()) ||
+      !copy.reserve(chunk.placements, length(program.tensor_placement())) ||
+      !copy.reserve(chunk.layouts, length(program.tensor_layout())) ||
+      !copy.reserve(chunk.rows, length(program.tensor_row()))) {
     return bad_offsets();
   }
   for (flatbuffers::uoffset_t i = 0; i < length(program.tensor_placement()); ++i) {
@@ -243,6 +278,7 @@ Status decode_tensor_notes(const wire::Program& program, ProgramChunk& chunk) {
     chunk.rows.push_back(
         {entry->tensor(),
          {entry->request(), entry->first_row(), entry->count(), entry->position()}});
+    if (!possible_rows(chunk.rows.back().row)) return impossible_rows();
   }
   return {};
 }
@@ -250,8 +286,8 @@ Status decode_tensor_notes(const wire::Program& program, ProgramChunk& chunk) {
 // Walks the node and write columns call by call.
 class CallDecoder {
  public:
-  CallDecoder(const wire::Program& program, ProgramChunk& chunk)
-      : program_(program), chunk_(chunk), highest_(chunk.base.tensors) {}
+  CallDecoder(const wire::Program& program, Copier& copy, ProgramChunk& chunk)
+      : program_(program), copy_(copy), chunk_(chunk), highest_(chunk.base.tensors) {}
 
   Status run() {
     const std::size_t calls = length(program_.call_operator());
@@ -267,10 +303,13 @@ class CallDecoder {
                        program_.write_flags())) {
       return corrupt("write columns differ in length");
     }
+    if (!copy_.reserve(chunk_.stats, length(program_.stats_count())) ||
+        !copy_.reserve(chunk_.calls, calls) ||
+        !copy_.reserve(chunk_.nodes, length(program_.node_kind())) ||
+        !copy_.reserve(chunk_.writes, length(program_.write_tensor()))) {
+      return bad_offsets();
+    }
     GOLDENTRACE_RETURN_IF_ERROR(decode_stats());
-    chunk_.calls.reserve(calls);
-    chunk_.nodes.reserve(length(program_.node_kind()));
-    chunk_.writes.reserve(length(program_.write_tensor()));
     for (flatbuffers::uoffset_t i = 0; i < calls; ++i) {
       GOLDENTRACE_RETURN_IF_ERROR(decode_call(i));
     }
@@ -336,7 +375,8 @@ class CallDecoder {
     chunk_.nodes.push_back(node);
     for (std::int64_t n = 0; n < children; ++n) GOLDENTRACE_RETURN_IF_ERROR(decode_node(depth + 1));
     if (node.kind == NodeKind::kComplex &&
-        (chunk_.nodes[own + 1].kind != NodeKind::kDouble || chunk_.nodes.size() != own + 3)) {
+        (chunk_.nodes[own + 1].kind != NodeKind::kDouble || chunk_.nodes.size() != own + 3 ||
+         chunk_.nodes[own + 2].kind != NodeKind::kDouble)) {
       return corrupt("complex number is not made of two doubles");
     }
     return {};
@@ -373,7 +413,6 @@ class CallDecoder {
                        program_.stats_sum(), program_.stats_sum_squares())) {
       return corrupt("stats columns differ in length");
     }
-    chunk_.stats.reserve(count);
     for (flatbuffers::uoffset_t i = 0; i < count; ++i) {
       chunk_.stats.push_back({program_.stats_count()->Get(i), program_.stats_nan()->Get(i),
                               program_.stats_positive_infinity()->Get(i),
@@ -391,6 +430,7 @@ class CallDecoder {
   }
 
   const wire::Program& program_;
+  Copier& copy_;
   ProgramChunk& chunk_;
   std::int64_t highest_;  // running highest tensor id, as in the encoder
   std::size_t next_node_ = 0;
@@ -402,12 +442,14 @@ class CallDecoder {
 
 Status decode_step(const wire::Step& entry, Copier& copy, Step& step) {
   step.step = entry.step();
+  if (!copy.reserve(step.rows, length(entry.rows()))) return bad_offsets();
   for (flatbuffers::uoffset_t r = 0; r < length(entry.rows()); ++r) {
     const wire::Row* row = entry.rows()->Get(r);
     step.rows.push_back({row->request(), row->first_row(), row->count(), row->position()});
     if (step.rows.back().request != step.rows.front().request) {
       return corrupt("rows of several requests in one step entry");
     }
+    if (!possible_rows(step.rows.back())) return impossible_rows();
   }
   step.chosen = entry.chosen();
   step.top_ids = copy.scalars(entry.top_ids());
@@ -447,6 +489,28 @@ std::uint64_t column_bytes(const wire::Program& p) {
                   p.stats_nan(), p.stats_positive_infinity(), p.stats_negative_infinity(),
                   p.stats_sentinel(), p.stats_zero(), p.stats_min(), p.stats_max(), p.stats_sum(),
                   p.stats_sum_squares());
+}
+
+// The parts of each value must make it up, from its first byte on and in the order of their chunks,
+// and must fit into those: whoever asks for a value allocates what its parts claim, and decodes
+// each chunk once.
+Status check_parts(const Index& index) {
+  const ValueEntry* before = nullptr;
+  std::uint64_t in_chunk = 0;  // bytes of this value in the chunk of the part before
+  for (const ValueEntry& part : index.values) {
+    const bool first = before == nullptr || before->hash != part.hash;
+    if (first ? part.offset != 0
+              : part.offset != before->offset + before->length || part.chunk < before->chunk) {
+      return corrupt("parts of a value in the index do not follow one another");
+    }
+    if (first || part.chunk != before->chunk) in_chunk = 0;
+    in_chunk += part.length;
+    if (in_chunk > index.chunks[part.chunk].raw_size) {
+      return corrupt("parts of a value in the index are larger than their chunk");
+    }
+    before = &part;
+  }
+  return {};
 }
 
 }  // namespace
@@ -491,9 +555,9 @@ Result<ProgramChunk> decode_program(std::span<const std::byte> raw) {
   Copier copy(raw);
   GOLDENTRACE_RETURN_IF_ERROR(decode_definitions(*table, copy, chunk));
   if (copy.broken()) return bad_offsets();
-  GOLDENTRACE_RETURN_IF_ERROR(decode_externals(*table, chunk));
-  GOLDENTRACE_RETURN_IF_ERROR(decode_tensor_notes(*table, chunk));
-  GOLDENTRACE_RETURN_IF_ERROR(CallDecoder(*table, chunk).run());
+  GOLDENTRACE_RETURN_IF_ERROR(decode_externals(*table, copy, chunk));
+  GOLDENTRACE_RETURN_IF_ERROR(decode_tensor_notes(*table, copy, chunk));
+  GOLDENTRACE_RETURN_IF_ERROR(CallDecoder(*table, copy, chunk).run());
   return chunk;
 }
 
@@ -524,6 +588,7 @@ Result<std::vector<Parameter>> decode_parameters(std::span<const std::byte> raw)
   Copier copy(raw);
   std::vector<Parameter> parameters;
   if (table->entries() == nullptr) return parameters;
+  if (!copy.reserve(parameters, length(table->entries()))) return bad_offsets();
   for (const wire::Parameter* entry : *table->entries()) {
     Parameter parameter;
     parameter.name = copy.text(entry->name());
@@ -557,6 +622,10 @@ Result<Text> decode_text(std::span<const std::byte> raw) {
   if (table == nullptr) return bad_buffer("text");
   Copier copy(raw);
   Text text;
+  if (!copy.reserve(text.requests, length(table->requests())) ||
+      !copy.reserve(text.steps, length(table->steps()))) {
+    return bad_offsets();
+  }
   for (flatbuffers::uoffset_t i = 0; i < length(table->requests()); ++i) {
     const wire::Request* entry = table->requests()->Get(i);
     Request request;
@@ -564,6 +633,7 @@ Result<Text> decode_text(std::span<const std::byte> raw) {
     request.prompt = copy.text(entry->prompt());
     request.prompt_ids = copy.scalars(entry->prompt_ids());
     request.prompt_pieces = copy.texts(entry->prompt_pieces());
+    if (!copy.reserve(request.sampling, length(entry->sampling()))) return bad_offsets();
     for (flatbuffers::uoffset_t s = 0; s < length(entry->sampling()); ++s) {
       const wire::Setting* setting = entry->sampling()->Get(s);
       request.sampling.push_back(
@@ -621,6 +691,7 @@ Result<Summary> decode_summary(std::span<const std::byte> raw) {
   if (table == nullptr) return bad_buffer("summary");
   Copier copy(raw);
   Summary summary;
+  if (!copy.reserve(summary.counters, length(table->counters()))) return bad_offsets();
   for (flatbuffers::uoffset_t i = 0; i < length(table->counters()); ++i) {
     const wire::Counter* counter = table->counters()->Get(i);
     summary.counters.push_back({copy.text(counter->name()),
@@ -661,6 +732,7 @@ Result<Index> decode_index(std::span<const std::byte> raw) {
     }
     index.values.push_back(value);
   }
+  GOLDENTRACE_RETURN_IF_ERROR(check_parts(index));
   return index;
 }
 

@@ -44,6 +44,13 @@ constexpr Row kRows[] = {
     {"C64", DType::kComplex64},
 };
 
+// Deeper levels than a header has are dropped: a byte of nested lists would take many in memory.
+Json parse_header(std::string_view text) {
+  constexpr int kMaxDepth = 4;
+  const auto keep = [](int depth, Json::parse_event_t, Json&) { return depth <= kMaxDepth; };
+  return Json::parse(text, keep, /*allow_exceptions=*/false);
+}
+
 Status corrupt(const std::string& path, std::uint64_t offset, const std::string& what) {
   return {Code::kCorrupt, path + ": at offset " + std::to_string(offset) + ": " + what};
 }
@@ -105,30 +112,14 @@ std::string read_entry(const Json& json, std::uint64_t data, std::uint64_t size,
   return {};
 }
 
-// Shards that the index file of `folder` names, each once, by name.
 Result<std::vector<std::string>> shards_of_index(const std::filesystem::path& folder) {
   const std::string path = folder / kIndexName;
   const auto text = read_text_file(path, kMaxHeaderSize);
   if (!text.ok()) return text.status();
-  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const auto map = json.is_object() ? json.find("weight_map") : json.end();
-  if (map == json.end() || !map->is_object()) {
-    return corrupt(path, 0, "is not a JSON object with a weight_map");
-  }
-  std::set<std::string> names;
-  for (const auto& item : map->items()) {
-    if (!item.value().is_string()) return corrupt(path, 0, "weight_map names no file");
-    const auto& name = item.value().get_ref<const std::string&>();
-    // A shard lies beside its index; anything else could name any file of the machine.
-    if (name.empty() || name.find('/') != std::string::npos) {
-      return corrupt(path, 0, "weight_map names '" + name + "', which is no file of this folder");
-    }
-    names.insert(name);
-  }
-  std::vector<std::string> paths;
-  paths.reserve(names.size());
-  for (const std::string& name : names) paths.push_back(folder / name);
-  return paths;
+  auto names = shard_names(path, *text);
+  if (!names.ok()) return names.status();
+  for (std::string& name : *names) name = folder / name;
+  return names;
 }
 
 Result<std::vector<std::string>> files_of_folder(const std::filesystem::path& folder) {
@@ -154,6 +145,31 @@ std::string_view safetensors_dtype(DType dtype) {
   return row == std::end(kRows) ? std::string_view() : row->name;
 }
 
+Result<std::vector<std::string>> shard_names(const std::string& path, std::string_view index) {
+  const Json json = parse_header(index);
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (map == json.end() || !map->is_object()) {
+    return corrupt(path, 0, "is not a JSON object with a weight_map");
+  }
+  std::set<std::string> names;
+  for (const auto& item : map->items()) {
+    if (!item.value().is_string()) return corrupt(path, 0, "weight_map names no file");
+    const auto& name = item.value().get_ref<const std::string&>();
+    // A shard lies beside its index; anything else could name any file of the machine.
+    if (name.empty() || name.find('/') != std::string::npos) {
+      return corrupt(path, 0, "weight_map names '" + name + "', which is no file of this folder");
+    }
+    names.insert(name);
+  }
+  return std::vector<std::string>(names.begin(), names.end());
+}
+
+Result<Checkpoint> Checkpoint::open(std::unique_ptr<ByteSource> file) {
+  Checkpoint checkpoint;
+  GOLDENTRACE_RETURN_IF_ERROR(checkpoint.add_file(std::move(file)));
+  return checkpoint;
+}
+
 Result<Checkpoint> Checkpoint::open(const std::string& path) {
   std::error_code error;
   std::vector<std::string> paths = {path};
@@ -164,14 +180,17 @@ Result<Checkpoint> Checkpoint::open(const std::string& path) {
     if (paths.empty()) return Status(Code::kNotFound, path + ": holds no .safetensors file");
   }
   Checkpoint checkpoint;
-  for (const std::string& file : paths) GOLDENTRACE_RETURN_IF_ERROR(checkpoint.add_file(file));
+  for (const std::string& file : paths) {
+    auto source = open_file(file);
+    if (!source.ok()) return source.status();
+    GOLDENTRACE_RETURN_IF_ERROR(checkpoint.add_file(std::move(*source)));
+  }
   return checkpoint;
 }
 
-Status Checkpoint::add_file(const std::string& path) {
-  auto opened = open_file(path);
-  if (!opened.ok()) return opened.status();
-  const ByteSource& source = **opened;
+Status Checkpoint::add_file(std::unique_ptr<ByteSource> opened) {
+  const ByteSource& source = *opened;
+  const std::string& path = source.name();
   const std::uint64_t size = source.size();
 
   std::array<std::byte, kLengthSize> length_bytes{};
@@ -187,7 +206,7 @@ Status Checkpoint::add_file(const std::string& path) {
   }
   std::string text(length, '\0');
   GOLDENTRACE_RETURN_IF_ERROR(source.read(kLengthSize, std::as_writable_bytes(std::span(text))));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_header(text);
   if (!json.is_object()) return corrupt(path, kLengthSize, "header is not a JSON object");
 
   const std::size_t file = files_.size();
@@ -203,7 +222,7 @@ Status Checkpoint::add_file(const std::string& path) {
       return corrupt(path, kLengthSize, "tensor '" + item.key() + "' is in another file as well");
     }
   }
-  files_.push_back(std::move(*opened));
+  files_.push_back(std::move(opened));
   return {};
 }
 

@@ -35,6 +35,8 @@ class Checkpoint {
   // file, not JSON, unknown dtype, ranges outside the file or of another length than dtype and
   // shape give.
   static Result<Checkpoint> open(const std::string& path);
+  // One file.
+  static Result<Checkpoint> open(std::unique_ptr<ByteSource> file);
 
   [[nodiscard]] const std::map<std::string, Entry>& entries() const { return entries_; }
   // nullptr when there is no tensor of that name.
@@ -43,10 +45,14 @@ class Checkpoint {
   Status read(const Entry& entry, std::span<std::byte> out) const;
 
  private:
-  Status add_file(const std::string& path);
+  Status add_file(std::unique_ptr<ByteSource> opened);
 
   std::vector<std::unique_ptr<ByteSource>> files_;
   std::map<std::string, Entry> entries_;
 };
+
+// Names of the files beside it that an index's JSON tells, each once, in order. Messages begin with
+// `path`.
+Result<std::vector<std::string>> shard_names(const std::string& path, std::string_view index);
 
 }  // namespace goldentrace

@@ -11,20 +11,42 @@ namespace goldentrace {
 namespace {
 
 constexpr std::string_view kMarker = "GTCK";
-constexpr std::size_t kWindow = 1u << 20;
+constexpr std::size_t kFirstWindow = 4u << 10;
+constexpr std::size_t kMaxWindow = 1u << 20;
+// More parts of values than an index chunk can list, at 32 bytes each; in memory they take more.
+constexpr std::size_t kMaxParts = kMaxChunkSize / 32;
 
-// Offset of the next marker at `from` or later; the file's size when there is none.
-Result<std::uint64_t> find_marker(const ByteSource& source, std::uint64_t from) {
-  Bytes window;
-  while (from + kMarker.size() <= source.size()) {
-    window.resize(std::min<std::uint64_t>(kWindow, source.size() - from));
-    GOLDENTRACE_RETURN_IF_ERROR(source.read(from, window));
-    const std::string_view text(reinterpret_cast<const char*>(window.data()), window.size());
-    if (const auto at = text.find(kMarker); at != std::string_view::npos) return from + at;
-    from += window.size() - (kMarker.size() - 1);
+// Finds markers from front to back, reading every byte of the file once.
+class MarkerFinder {
+ public:
+  explicit MarkerFinder(const ByteSource& source) : source_(source) {}
+
+  // Offset of the next marker at `from` or later, which never goes back; the file's size when there
+  // is none.
+  Result<std::uint64_t> next(std::uint64_t from) {
+    while (from + kMarker.size() <= source_.size()) {
+      if (from + kMarker.size() > begin_ + window_.size()) GOLDENTRACE_RETURN_IF_ERROR(load(from));
+      const std::string_view text(reinterpret_cast<const char*>(window_.data()), window_.size());
+      const auto at = text.find(kMarker, from - begin_);
+      if (at != std::string_view::npos) return begin_ + at;
+      from = begin_ + window_.size() - (kMarker.size() - 1);
+    }
+    return source_.size();
   }
-  return source.size();
-}
+
+ private:
+  Status load(std::uint64_t from) {
+    // Often the marker is near; a large window would be read in vain.
+    const std::size_t size = std::clamp(2 * window_.size(), kFirstWindow, kMaxWindow);
+    window_.resize(std::min<std::uint64_t>(size, source_.size() - from));
+    begin_ = from;
+    return source_.read(from, window_);
+  }
+
+  const ByteSource& source_;
+  Bytes window_;
+  std::uint64_t begin_ = 0;  // of the window in the file
+};
 
 Result<ChunkHeader> read_header_at(const ByteSource& source, std::uint64_t offset) {
   if (offset > source.size() || source.size() - offset < kChunkHeaderSize) {
@@ -55,8 +77,9 @@ Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset)
 
 Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
                                              std::uint32_t sequence) {
+  MarkerFinder markers(source);
   while (true) {
-    const auto at = find_marker(source, from);
+    const auto at = markers.next(from);
     if (!at.ok()) return at.status();
     if (*at == source.size()) break;
     from = *at + 1;
@@ -116,6 +139,9 @@ Status Indexer::add(const FoundChunk& found) {
     status = add_decoded(raw, entry);
   }
   if (!status.ok() && status.code() != Code::kUnsupported) return status;
+  if (parts_.size() > kMaxParts - values_.size()) {
+    return {Code::kCorrupt, "more parts of values than an index can list"};
+  }
   for (const ValuePart& part : parts_) values_.add(part, index_.chunks.size());
   index_.chunks.push_back(entry);
   return status;

@@ -77,6 +77,9 @@ class TraceReader {
   Status open_header_and_summary();
   [[nodiscard]] std::span<const ValueEntry> parts_of(const Hash128& hash) const;
   Status load_values(std::uint32_t chunk) const;
+  struct LoadedPart;
+  const LoadedPart* find_part(const ValueEntry& entry) const;
+
   std::unique_ptr<ByteSource> source_;
   Index index_;
   ChunkEntry index_entry_;  // of the index chunk itself
@@ -84,10 +87,14 @@ class TraceReader {
   Header header_;
   Summary summary_;
   // The values chunk decoded last: neighbouring small values share one.
+  struct LoadedPart : ValuePart {
+    std::uint64_t at = 0;  // in `data`
+  };
   struct LoadedValues {
     std::uint32_t chunk = 0;
     Bytes raw;
-    Values values;  // into raw
+    std::span<const std::byte> data;  // into raw
+    std::vector<LoadedPart> parts;    // by hash, offset and length
   };
   mutable std::optional<LoadedValues> loaded_;
 

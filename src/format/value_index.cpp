@@ -20,14 +20,16 @@ std::vector<ValueEntry> ValueIndex::finish() {
   for (auto value = values_.begin(); value != values_.end();) {
     auto next = value;
     std::uint64_t length = 0;
-    bool contiguous = true;
+    const std::size_t known = entries.size();
     for (; next != values_.end() && next->entry.hash == value->entry.hash; ++next) {
-      contiguous &= next->entry.offset == length && next->total == value->total;
+      const bool whole = length == value->total && entries.size() > known;
+      const bool idle = next->entry.length == 0 && value->total > 0;
+      const bool back = entries.size() > known && next->entry.chunk < entries.back().chunk;
+      if (next->entry.offset != length || whole || idle || back) continue;
       length += next->entry.length;
+      entries.push_back(next->entry);
     }
-    if (contiguous && length == value->total) {
-      for (auto part = value; part != next; ++part) entries.push_back(part->entry);
-    }
+    if (length != value->total) entries.resize(known);
     value = next;
   }
   return entries;

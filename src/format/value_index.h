@@ -12,6 +12,7 @@ class ValueIndex {
  public:
   // `chunk` is the position of the part's chunk in the index.
   void add(const ValuePart& part, std::size_t chunk);
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
   // In the order of the format, without values of which a part is missing.
   std::vector<ValueEntry> finish();
 

@@ -260,6 +260,32 @@ TEST(CompareConfig, SurvivesAnEndlesslyNestedConfig) {
       "");
 }
 
+// A long key is a part of the name of every field below it: 200 KB would unfold into 1 GB.
+TEST(CompareConfig, DoesNotUnfoldALongKeyOverManyFields) {
+  std::string config = "{\"" + std::string(100'000, 'k') + "\": {";
+  for (int i = 0; i < 10'000; ++i) config += "\"f" + std::to_string(i) + "\": 1,";
+  config += "\"last\": 1}}";
+  const Rung rung = compare_config(config, config);
+  EXPECT_EQ(rung.status, RungStatus::kNotCompared);
+  EXPECT_EQ(rung.text, "a model config too large to be one");
+}
+
+TEST(CompareLogits, StepsWithoutLogitsAreNotCompared) {
+  Text with;
+  Step& step = with.steps.emplace_back();
+  for (int i = 0; i < 100; ++i) {
+    step.top_ids.push_back(i);
+    step.top_logits.push_back(100.0f - static_cast<float>(i));
+  }
+  step.logits_rms = 1;
+  Text without = with;
+  without.steps[0].top_logits.clear();
+  EXPECT_EQ(compare_logits(with, with, 0.01).status, RungStatus::kOk);
+  for (const auto& [oracle, candidate] : {std::pair{with, without}, {without, with}}) {
+    EXPECT_EQ(compare_logits(oracle, candidate, 0.01).status, RungStatus::kNotCompared);
+  }
+}
+
 TEST(ModelType, IsEmptyWhenTheConfigDoesNotSay) {
   EXPECT_EQ(model_type(R"({"model_type": "qwen3"})"), "qwen3");
   for (const char* config : {"", "[]", "{}", R"({"model_type": 3})", "{"}) {

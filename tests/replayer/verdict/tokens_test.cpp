@@ -40,6 +40,17 @@ TEST(CompareTokens, CountsEqualStepsAndTheSmallestGap) {
   EXPECT_EQ(report.smallest_gap_step, 2u);
 }
 
+TEST(CompareTokens, WithoutLogitsADifferenceIsNoTie) {
+  Text oracle = three_steps();
+  for (Step& step : oracle.steps) {
+    step.top_logits.clear();
+    step.logits_rms = 1;
+  }
+  Text candidate = oracle;
+  candidate.steps[1].chosen = 20;
+  EXPECT_EQ(compare_tokens(oracle, candidate, 0.06).rung.status, RungStatus::kDiff);
+}
+
 TEST(CompareTokens, NamesTheStepThePositionAndBothTokensWhereTheyPart) {
   Text candidate = three_steps();
   candidate.steps[1].chosen = 20;

@@ -97,6 +97,7 @@ TEST(Dictionary, RefusesTensorsOutsideTheirStorage) {
       {"negative size", {{-1}, {1}}, 0, false},
       {"two negative sizes", {{-1, -1}, {1, 1}}, 0, false},
       {"negative stride", {{2}, {-1}}, 5, false},
+      {"negative stride of nothing", {{0, 2}, {1, -1}}, 0, false},
       {"sizes overflow", {{kMax, kMax}, {0, 0}}, 0, false},
       {"strides overflow", {{3}, {kMax}}, 0, false},
       {"offset overflows", {{2}, {1}}, kMax, false},
@@ -150,6 +151,7 @@ TEST(Geometry, IsDenseWhenTheLogicalBytesAreTheMemorys) {
       {"extent 1 may have any stride", {{2, 1, 3}, {3, 77, 1}}, true},
       {"expanded", {{2, 3}, {0, 1}}, false},
       {"no element", {{0, 3}, {1, 5}}, true},
+      {"more elements than there can be", {{kMax, kMax}, {kMax, 1}}, false},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.why);

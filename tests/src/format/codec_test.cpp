@@ -198,13 +198,13 @@ TEST(Codec, SummaryRoundTrips) {
 
 TEST(Codec, IndexRoundTrips) {
   const Index index{{{16, 10, 20, {1, 2}, 0, 0, ChunkKind::kHeader, Codec::kZstd},
-                     {66, 30, 30, {3, 4}, 7, 9, ChunkKind::kValues, Codec::kNone}},
+                     {66, 90, 90, {3, 4}, 7, 9, ChunkKind::kValues, Codec::kNone}},
                     {{{1, 9}, 0, 64, 1}, {{1, 9}, 64, 3, 1}, {{2, 1}, 0, 0, 1}, {{2, 2}, 0, 0, 1}}};
   const auto back = decode_index(encode_index(index));
   ASSERT_TRUE(back.ok()) << back.status().message();
   ASSERT_EQ(back->chunks.size(), 2u);
   EXPECT_EQ(back->chunks[1].offset, 66u);
-  EXPECT_EQ(back->chunks[1].stored_size, 30u);
+  EXPECT_EQ(back->chunks[1].stored_size, 90u);
   EXPECT_EQ(back->chunks[0].raw_size, 20u);
   EXPECT_EQ(back->chunks[0].content, (Hash128{1, 2}));
   EXPECT_EQ(back->chunks[1].first_call, 7u);

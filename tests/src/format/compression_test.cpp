@@ -109,6 +109,12 @@ TEST(Compression, RefusesWhatDoesNotGiveThePromisedBytes) {
       {"not zstd at all", Codec::kZstd, 0, raw, raw.size(), Code::kCorrupt},
       {"no bytes", Codec::kZstd, 0, {}, raw.size(), Code::kCorrupt},
       {"sizes differ without codec", Codec::kNone, 0, raw, raw.size() + 1, Code::kCorrupt},
+      {"more than any frame of this size", Codec::kZstd, 0, stored,
+       stored.size() * kMaxExpansion + 1, Code::kCorrupt},
+      {"a frame without content", Codec::kZstd, 0,
+       to_bytes(std::string_view("\x50\x2a\x4d\x18\0\0\0\0", 8)), 0, Code::kCorrupt},
+      {"a frame of zstd 0.7", Codec::kZstd, 0,
+       to_bytes(std::string_view("\x27\xb5\x2f\xfd\x20\0\xc0\0\0", 9)), 0, Code::kCorrupt},
       {"an item size without planes", Codec::kNone, 2, raw, raw.size(), Code::kCorrupt},
       {"a codec of a later version", static_cast<Codec>(3), 0, raw, raw.size(), Code::kUnsupported},
   };
@@ -120,6 +126,9 @@ TEST(Compression, RefusesWhatDoesNotGiveThePromisedBytes) {
     header.raw_size = c.raw_size;
     Bytes out;
     EXPECT_EQ(decompress(header, c.stored, out).code(), c.code);
+    if (c.code == Code::kCorrupt) {
+      EXPECT_LE(out.capacity(), raw.size()) << "memory was taken before the frame was looked at";
+    }
   }
 }
 

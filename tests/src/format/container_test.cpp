@@ -71,11 +71,45 @@ TEST(ChunkHeader, EveryBitFlipIsRefused) {
 TEST(ChunkHeader, SizesUpToTheLimitPassAndOneMoreDoesNot) {
   for (const bool stored : {true, false}) {
     ChunkHeader header = sample();
+    header.stored_size = 10'000;
     std::uint64_t& size = stored ? header.stored_size : header.raw_size;
     size = kMaxChunkSize;
     EXPECT_TRUE(decode_chunk_header(encode_chunk_header(header)).ok());
     ++size;
     EXPECT_EQ(decode_chunk_header(encode_chunk_header(header)).status().code(), Code::kCorrupt);
+  }
+}
+
+// 32,768 is what zstd can reach: a small file does not make a reader take 256 MiB.
+TEST(ChunkHeader, RefusesSizesThatTheCodecCanNotHave) {
+  struct Case {
+    const char* why;
+    Codec codec;
+    std::uint64_t stored_size, raw_size;
+    bool ok;
+  };
+  const Case cases[] = {
+      {"nothing", Codec::kNone, 0, 0, true},
+      {"as it is", Codec::kNone, 5, 5, true},
+      {"as it is, but smaller", Codec::kNone, 4, 5, false},
+      {"as it is, but larger", Codec::kNone, 5, 4, false},
+      {"zstd at its best", Codec::kZstd, 20, 20 * 32768, true},
+      {"more than zstd can", Codec::kZstd, 20, 20 * 32768 + 1, false},
+      {"something out of nothing", Codec::kZstd, 0, 1, false},
+      {"zstd that grows", Codec::kZstd, 30, 20, true},
+      {"planes at their best", Codec::kZstdPlanes, 20, 20 * 32768, true},
+      {"more than planes can", Codec::kZstdPlanes, 20, 20 * 32768 + 1, false},
+      {"a codec of a later version", static_cast<Codec>(3), 1, kMaxChunkSize, true},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.why);
+    EXPECT_EQ(sizes_are_possible(ChunkKind::kText, c.codec, c.stored_size, c.raw_size), c.ok);
+    ChunkHeader header = sample();
+    header.kind = ChunkKind::kText;
+    header.codec = c.codec;
+    header.stored_size = c.stored_size;
+    header.raw_size = c.raw_size;
+    EXPECT_EQ(decode_chunk_header(encode_chunk_header(header)).ok(), c.ok);
   }
 }
 

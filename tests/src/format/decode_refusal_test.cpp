@@ -215,6 +215,13 @@ TEST(DecodeProgram, RefusesValuesThatMeanNothing) {
          c.node_value = {0, 1, 2};
        },
        "two doubles"},
+      {"a complex number of a double and an int",
+       [](Columns& c) {
+         c.node_kind = {10, 4, 3};
+         c.node_value = {0, 0, 2};
+         c.node_wide = {0};
+       },
+       "two doubles"},
       {"a tensor before the first",
        [](Columns& c) {
          c.node_kind = {kWireTensorBack};
@@ -369,6 +376,40 @@ TEST(Decode, RefusesOffsetsThatUnfoldIntoMoreThanTheChunk) {
   EXPECT_EQ(summary.status().code(), Code::kCorrupt);
 }
 
+// A geometry without dimensions costs the chunk one byte and a reader 48.
+TEST(Decode, RefusesEntriesThatTakeManyTimesTheChunk) {
+  for (const std::size_t count : {20'000u, 200'000u}) {
+    SCOPED_TRACE(count);
+    flatbuffers::FlatBufferBuilder b;
+    const auto ranks = b.CreateVector(std::vector<std::uint8_t>(count, 0));
+    wire::ProgramBuilder program(b);
+    program.add_geometry_rank(ranks);
+    EXPECT_EQ(decode_program(finish(b, program.Finish())).ok(), count == 20'000);
+
+    flatbuffers::FlatBufferBuilder tables;
+    std::vector<flatbuffers::Offset<wire::Request>> requests;
+    for (std::size_t i = 0; i < count / 10; ++i) {
+      requests.push_back(wire::CreateRequest(tables));
+    }
+    const auto text = decode_text(finish(tables, wire::CreateTextDirect(tables, &requests)));
+    EXPECT_EQ(text.ok(), count == 20'000);
+  }
+}
+
+TEST(Decode, RefusesRowsPastTheLastPosition) {
+  constexpr std::int64_t kLast = std::numeric_limits<std::int64_t>::max();
+  for (const bool fits : {true, false}) {
+    SCOPED_TRACE(fits);
+    const Row row{0, 0, 2, fits ? kLast - 2 : kLast - 1};
+    Text text;
+    text.steps.emplace_back().rows = {row};
+    EXPECT_EQ(decode_text(encode_text(text)).ok(), fits);
+    ProgramChunk chunk = testing::rich_chunk();
+    chunk.rows = {{5, row}};
+    EXPECT_EQ(decode_program(encode_program(chunk)).ok(), fits);
+  }
+}
+
 TEST(DecodeTiming, RefusesColumnsOfUnequalLength) {
   flatbuffers::FlatBufferBuilder b;
   const std::vector<std::uint32_t> thread{0, 0};
@@ -481,7 +522,7 @@ TEST(DecodeIndex, RefusesValuesThatNoSearchWouldFind) {
     bool ok;
   };
   const Row rows[] = {
-      {"in order", {{{1, 9}, 0, 1, 1}, {{1, 9}, 5, 1, 1}, {{2, 0}, 0, 1, 1}}, true},
+      {"in order", {{{1, 9}, 0, 1, 1}, {{2, 0}, 0, 1, 1}, {{2, 1}, 0, 0, 1}}, true},
       {"low halves out of order", {{{2, 0}, 0, 1, 1}, {{1, 1}, 0, 1, 1}}, false},
       {"high halves out of order", {{{1, 2}, 0, 1, 1}, {{1, 1}, 0, 1, 1}}, false},
       {"offsets out of order", {{{1, 1}, 5, 1, 1}, {{1, 1}, 0, 1, 1}}, false},
@@ -492,6 +533,34 @@ TEST(DecodeIndex, RefusesValuesThatNoSearchWouldFind) {
   for (const Row& row : rows) {
     SCOPED_TRACE(row.why);
     EXPECT_EQ(decode_index(encode_index({{header, values}, row.entries})).ok(), row.ok);
+  }
+}
+
+// A value's size is allocated by what the index says of its parts.
+TEST(DecodeIndex, RefusesPartsThatDoNotMakeUpAValueOrDoNotFitTheirChunk) {
+  constexpr std::uint64_t kHuge = ~std::uint64_t{0};
+  const ChunkEntry small{16, 10, 10, {}, 0, 0, ChunkKind::kValues, Codec::kNone};
+  const ChunkEntry other{66, 10, 10, {}, 0, 0, ChunkKind::kValues, Codec::kNone};
+  struct Row {
+    const char* why;
+    std::vector<ValueEntry> entries;
+    bool ok;
+  };
+  const Row rows[] = {
+      {"over two chunks", {{{1, 1}, 0, 10, 0}, {{1, 1}, 10, 7, 1}}, true},
+      {"twice in one chunk", {{{1, 1}, 0, 5, 0}, {{1, 1}, 5, 5, 0}}, true},
+      {"one after the other", {{{1, 1}, 0, 10, 1}, {{2, 1}, 0, 10, 0}}, true},
+      {"no beginning", {{{1, 1}, 1, 5, 0}}, false},
+      {"a gap", {{{1, 1}, 0, 5, 0}, {{1, 1}, 6, 5, 1}}, false},
+      {"an overlap", {{{1, 1}, 0, 5, 0}, {{1, 1}, 4, 5, 1}}, false},
+      {"the far end of memory", {{{1, 1}, 0, 5, 0}, {{1, 1}, kHuge, 5, 1}}, false},
+      {"larger than its chunk", {{{1, 1}, 0, 11, 0}}, false},
+      {"together larger than their chunk", {{{1, 1}, 0, 5, 0}, {{1, 1}, 5, 6, 0}}, false},
+      {"back to an earlier chunk", {{{1, 1}, 0, 5, 1}, {{1, 1}, 5, 5, 0}}, false},
+  };
+  for (const Row& row : rows) {
+    SCOPED_TRACE(row.why);
+    EXPECT_EQ(decode_index(encode_index({{small, other}, row.entries})).ok(), row.ok);
   }
 }
 

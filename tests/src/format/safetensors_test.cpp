@@ -149,6 +149,17 @@ TEST(Checkpoint, RefusesHeadersThatBreakTheRules) {
   }
 }
 
+TEST(Checkpoint, ReadsPastMetadataThatIsEndlesslyNested) {
+  const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
+  const std::string file = safetensors(
+      R"({"__metadata__":)" + deep + R"(,"t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
+      "ab");
+  const auto bytes = std::as_bytes(std::span(file));
+  const auto checkpoint = Checkpoint::open(open_memory("t", {bytes.begin(), bytes.end()}));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  EXPECT_EQ(read_text(*checkpoint, "t"), "ab");
+}
+
 TEST(Checkpoint, EveryPrefixAndEveryFlippedByteIsRefusedOrRead) {
   const TempFolder folder;
   const std::string whole = one_tensor("t", "12345678");
