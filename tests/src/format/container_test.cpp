@@ -69,14 +69,19 @@ TEST(ChunkHeader, EveryBitFlipIsRefused) {
 }
 
 TEST(ChunkHeader, SizesUpToTheLimitPassAndOneMoreDoesNot) {
-  for (const bool stored : {true, false}) {
-    ChunkHeader header = sample();
-    header.stored_size = 10'000;
-    std::uint64_t& size = stored ? header.stored_size : header.raw_size;
-    size = kMaxChunkSize;
-    EXPECT_TRUE(decode_chunk_header(encode_chunk_header(header)).ok());
-    ++size;
-    EXPECT_EQ(decode_chunk_header(encode_chunk_header(header)).status().code(), Code::kCorrupt);
+  for (const auto& [kind, limit] : {std::pair{ChunkKind::kProgram, kMaxProgramSize},
+                                    {ChunkKind::kTiming, kMaxProgramSize},
+                                    {ChunkKind::kText, kMaxChunkSize},
+                                    {ChunkKind::kValues, kMaxChunkSize},
+                                    {static_cast<ChunkKind>(200), kMaxChunkSize}}) {
+    for (const bool stored : {true, false}) {
+      ChunkHeader header = sample();
+      header.kind = kind;
+      header.stored_size = header.raw_size = limit;
+      EXPECT_TRUE(decode_chunk_header(encode_chunk_header(header)).ok());
+      ++(stored ? header.stored_size : header.raw_size);
+      EXPECT_EQ(decode_chunk_header(encode_chunk_header(header)).status().code(), Code::kCorrupt);
+    }
   }
 }
 
