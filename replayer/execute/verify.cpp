@@ -11,6 +11,7 @@
 #include "replayer/execute/interpreter.h"
 #include "replayer/execute/outputs.h"
 #include "replayer/execute/weights.h"
+#include "replayer/verdict/doubts.h"
 #include "src/base/machine.h"
 #include "src/format/trace_reader.h"
 
