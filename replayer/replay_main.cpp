@@ -23,6 +23,7 @@
 #include "replayer/tools/export.h"
 #include "replayer/tools/trim.h"
 #include "src/base/dtype.h"
+#include "src/format/difference.h"
 #include "src/format/recover.h"
 #include "src/format/trace_reader.h"
 
@@ -82,6 +83,26 @@ int run_recover(const std::string& in, const std::string& out) {
   const Status delivered = deliver(goldentrace::recovery_report(*recovery, in, out), "", "");
   if (!delivered.ok()) return fail(delivered);
   return recovery->whole() ? 0 : 1;
+}
+
+int run_diff(const std::string& left, const std::string& right) {
+  const auto a = goldentrace::TraceReader::open(left);
+  if (!a.ok()) return fail(a.status());
+  const auto b = goldentrace::TraceReader::open(right);
+  if (!b.ok()) return fail(b.status());
+  const auto call = goldentrace::first_difference(**a, **b);
+  if (!call.ok()) return fail(call.status());
+  const bool differ = call->has_value();
+  std::string text = "the programs are equal, bit for bit\n";
+  if (differ) {
+    const std::string number = std::to_string(**call);
+    text = "the programs differ first at call " + number + "\n";
+    for (const std::string& path : {left, right}) {
+      text += "  replay show " + path + " --calls --call " + number + "\n";
+    }
+  }
+  const Status delivered = deliver(text, "", "");
+  return delivered.ok() ? int{differ} : fail(delivered);
 }
 
 int run_show(const goldentrace::ShowOptions& options) {
@@ -255,6 +276,17 @@ void add_trim(CLI::App& app, goldentrace::TrimOptions& options, Run& run) {
   command->callback([&] { run = [&] { return run_trim(options); }; });
 }
 
+void add_diff(CLI::App& app, std::string& left, std::string& right, Run& run) {
+  CLI::App* command = app.add_subcommand(
+      "diff", "whether two traces hold the same program with the same digests, by their indexes");
+  command->footer(
+      "Decodes only the chunk of the first call that differs. Times, threads and parameters are\n"
+      "not compared. Exit status: 0 equal, 1 not, 2 no answer.");
+  command->add_option("A", left, "trace")->required();
+  command->add_option("B", right, "trace")->required();
+  command->callback([&] { run = [&] { return run_diff(left, right); }; });
+}
+
 void add_recover(CLI::App& app, std::string& in, std::string& out, Run& run) {
   CLI::App* command = app.add_subcommand(
       "recover", "make a readable trace of what a cut or damaged one still holds");
@@ -301,6 +333,9 @@ int main(int argc, char** argv) {
   std::string damaged;
   std::string recovered;
   add_recover(app, damaged, recovered, run);
+  std::string left;
+  std::string right;
+  add_diff(app, left, right, run);
 
   try {
     app.parse(argc, argv);

@@ -150,11 +150,10 @@ void refuse_incomplete(ReplayReport& report) {
   const bool candidate = !report.candidate.incomplete.empty();
   if (exit_status(report.verdict) != 0 || !(oracle || candidate)) return;
   report.verdict = Verdict::kIncomplete;
-  report.headline += std::string("; but ") +
-                     (oracle && candidate ? "neither trace is"
-                      : oracle            ? "the oracle's trace is not"
-                                          : "the candidate's trace is not") +
-                     " whole";
+  report.headline = std::string(oracle && candidate ? "neither trace is whole"
+                                : oracle            ? "the oracle's trace is not whole"
+                                                    : "the candidate's trace is not whole") +
+                    "; what there is: " + report.headline;
 }
 
 }  // namespace

@@ -39,7 +39,6 @@ def newer(data):
 DAMAGE = {
     "an empty file": (lambda data: data.clear(), "empty"),
     "a text file": (lambda data: data.__setitem__(slice(None), b"hello, trace\n" * 9), "offset 0"),
-    "a truncated trace": (lambda data: data.__delitem__(slice(len(data) // 2, None)), "truncated"),
     "a flipped byte": (lambda data: data.__setitem__(70000, data[70000] ^ 1), "checksum"),
     "a newer version": (newer, "version 2.0"),
 }
@@ -53,6 +52,45 @@ def test_a_damaged_trace_is_refused_on_either_side_and_by_every_command(case, go
     for arguments in (["replay", bad, "--against", gold], ["replay", gold, "--against", bad],
                       ["replay", "verify", bad, "--weights", tiny]):
         assert_one_line(run(*arguments), "replay", bad, "offset", word)
+
+
+def test_a_cut_trace_is_compared_and_never_agrees_unless_told_so(gold, tiny, run, tmp_path):
+    cut = damage(gold, tmp_path / "cut.fb",
+                 lambda data: data.__delitem__(slice(len(data) * 9 // 10, None)))
+    for arguments in ([cut, "--against", gold], [gold, "--against", cut]):
+        answer = run("replay", *arguments)
+        assert answer.status == 2, answer.out
+        head, *rows = answer.out.splitlines()
+        assert head.startswith("UNDECIDED") and "trace is not whole; what there is" in head
+        assert any("not whole" in row and "trace_cut 1" in row for row in rows)
+        told = run("replay", *arguments, "--allow-incomplete")
+        assert told.status == 0 and told.out.startswith("AGREE"), told.out
+    assert_one_line(run("replay", "verify", cut, "--weights", tiny), "replay", cut, "not whole")
+    assert run("replay", "verify", cut, "--weights", tiny, "--allow-incomplete").status == 0
+    shown = run("replay", "show", cut)
+    assert shown.status == 0 and "not whole: trace_cut 1" in shown.out
+    assert run("replay", "check", cut).status == 1
+
+
+def test_a_cut_trace_that_differs_is_a_finding_all_the_same(gold, tiny, record, run, tmp_path):
+    def forget_one(model):
+        model.model.layers[2].mlp.up_proj.weight.mul_(1.5)
+    other = record("scaled", tiny, forget_one, max_new_tokens=3)
+    cut = damage(other, tmp_path / "cut.fb",
+                 lambda data: data.__delitem__(slice(len(data) * 9 // 10, None)))
+    answer = run("replay", cut, "--against", gold)
+    assert answer.status == 1 and answer.out.startswith("DIVERGE"), answer.out
+
+
+def test_recorded_twice_the_programs_are_equal_chunk_by_chunk(gold, tiny, record, run):
+    again = record("again", tiny)
+    answer = run("replay", "diff", gold, again)
+    assert answer.status == 0 and "equal" in answer.out, answer.out
+    def longer(model):
+        model.model.norm.weight[3] += 1
+    changed = record("changed", tiny, longer)
+    answer = run("replay", "diff", gold, changed)
+    assert answer.status == 1 and "call" in answer.out, answer.out
 
 
 def test_every_tried_flip_is_refused(gold, run, tmp_path):

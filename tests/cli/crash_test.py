@@ -13,8 +13,8 @@ import time
 import pytest
 
 KILLS, PYTHON_KILLS = map(int, os.environ.get("GOLDENTRACE_KILLS", "20,1").split(","))
-STEPS = 12000
-PROGRAM, VALUES = 2, 6
+STEPS = 40000
+PROGRAM, VALUES, SUMMARY = 2, 6, 7
 
 
 def chunks(run, trace):
@@ -61,13 +61,16 @@ def check_what_is_left(run, trace, reference, recovered):
         return 0
     left = chunks(run, trace)
     assert len(left) - ("cut" in left[-1]) == found
+    # A kill that comes while the finished file is flushed to the disk costs nothing.
+    closed = any(line.get("kind") == SUMMARY for line in left)
     answer = run("replay", "recover", trace, recovered)
-    assert answer.status == 1, answer.out
+    assert answer.status == (0 if closed else 1), answer.out
     again = chunks(run, recovered)
     assert contents(again) == contents(left) == reference[:len(contents(left))]
     assert run("replay", "check", recovered).status in (0, 1)
-    refused = run("replay", trace, "--against", trace)
-    assert refused.status == 2 and "not whole" in refused.out + refused.err
+    if "cut" in left[-1]:
+        refused = run("replay", trace, "--against", trace)
+        assert refused.status == 2 and "not whole" in refused.out + refused.err
     return found
 
 
