@@ -50,7 +50,7 @@ demo: build
 
 # What needs no Torch is tested in the build that has none, and under the sanitizers; the recorder in a
 # release build and in a debug build, which must record the same; the programs by pytest.
-TORCH_TARGETS = record replay goldentrace_python goldentrace_record_test record_cpp
+TORCH_TARGETS = record replay goldentrace_python goldentrace_record_test record_cpp long_recording make_large_trace
 test: packages $(environment)
 	cmake --preset no-torch
 	cmake --build --preset no-torch -j $(JOBS)

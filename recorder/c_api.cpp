@@ -78,7 +78,8 @@ Status parse_header(const json& object, Header& header) {
 }
 
 Status parse_options(const json& object, RecorderOptions& options) {
-  GOLDENTRACE_RETURN_IF_ERROR(refuse_unknown(object, {"rules", "fail_at_call", "check_reads"}));
+  GOLDENTRACE_RETURN_IF_ERROR(
+      refuse_unknown(object, {"rules", "compress", "fail_at_call", "check_reads"}));
   std::vector<KeepRule> rules;
   for (const std::string& text : object.value("rules", std::vector<std::string>())) {
     auto rule = parse_keep_rule(text);
@@ -86,6 +87,14 @@ Status parse_options(const json& object, RecorderOptions& options) {
     rules.push_back(*rule);
   }
   options.keep = KeepRules(DigestLevel::kStats, std::move(rules));
+  const std::string compress = object.value("compress", "values=fast");
+  if (compress == "values=none") {
+    options.compress = ValueCompression::kNone;
+  } else if (compress == "values=small") {
+    options.compress = ValueCompression::kSmall;
+  } else if (compress != "values=fast") {
+    return {Code::kInvalidArgument, "compress is values=none, values=fast or values=small"};
+  }
   options.fail_at_call = object.value("fail_at_call", std::uint64_t{0});
   options.check_reads = object.value("check_reads", false);
   return {};
@@ -100,6 +109,8 @@ Request parse_request(const json& object) {
   request.stop_ids = object.value("stop_ids", std::vector<std::int64_t>());
   request.output_ids = object.value("output_ids", std::vector<std::int64_t>());
   request.output_pieces = object.value("output_pieces", std::vector<std::string>());
+  request.output = object.value("output", "");
+  request.finish_reason = object.value("finish_reason", "");
   for (const json& setting : object.value("sampling", json::array())) {
     request.sampling.push_back(
         {setting.value("name", ""), setting.value("value", ""), setting.value("origin", "")});
@@ -113,8 +124,8 @@ Step parse_step(const json& object) {
   step.chosen = object.value("chosen", std::int64_t{-1});
   step.top_ids = object.value("top_ids", std::vector<std::int64_t>());
   step.top_logits = object.value("top_logits", std::vector<float>());
-  step.gap_ulp = object.value("gap_ulp", 0.0);
-  step.logprob = object.value("logprob", 0.0);
+  step.gap_ulp = object.value("gap_ulp", step.gap_ulp);
+  step.logprob = object.value("logprob", step.logprob);
   step.logits_rms = object.value("logits_rms", 0.0);
   for (const json& row : object.value("rows", json::array())) {
     step.rows.push_back({row.value("request", 0u), row.value("first_row", 0u),

@@ -17,7 +17,8 @@ GOLDENTRACE_EXTERN const char* goldentrace_last_error(void);
 
 /* header_json: engine, engine_version, device, dtype, model_config (a string), environment (an
  * object of strings), command (a list), rank, world. options_json: rules (a list of --rule texts),
- * fail_at_call. Absent fields have their defaults; unknown ones are refused. */
+ * compress (as --compress takes it), fail_at_call, check_reads. Absent fields have their defaults;
+ * unknown ones are refused. */
 GOLDENTRACE_EXTERN int goldentrace_start(const char* path, const char* header_json,
                                          const char* options_json);
 /* Closes the trace. A failure means that the file is not whole. */

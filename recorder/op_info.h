@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "recorder/chunk_builder.h"
+#include "src/event/chunk_builder.h"
 
 namespace goldentrace {
 

@@ -33,6 +33,10 @@ constexpr const char* kRuleHelp =
     "what to keep: key=glob,...:digest with keys scope, op, step and digests hash, stats, values; "
     "the last match decides; default stats for everything";
 
+constexpr const char* kCompressHelp =
+    "values=none, values=fast (faster and smaller than zstd -1) or values=small";
+const CLI::IsMember kCompressModes({"values=none", "values=fast", "values=small"});
+
 struct HfOptions {
   std::string model;
   std::string output;
@@ -50,6 +54,7 @@ struct HfOptions {
   bool strict = false;
   bool selfcheck = false;
   std::vector<std::string> rules;
+  std::string compress = "values=fast";
   std::string python;
 };
 
@@ -168,6 +173,7 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
       {"experts", options.experts},
       {"device", options.device},
       {"rules", options.rules},
+      {"compress", options.compress},
       {"ignore_eos", options.ignore_eos},
       {"command", command},
       {"strict", options.strict},
@@ -221,6 +227,7 @@ int main(int argc, char** argv) {
       "Exit status: the command's own; 2 when that is 0 and a trace is missing or not whole.");
   app.add_option("-o,--output", script.output, "trace to write");
   app.add_option("--rule", script.rules, kRuleHelp);
+  app.add_option("--compress", script.compress, kCompressHelp)->check(kCompressModes);
 
   HfOptions options;
   CLI::App* hf = app.add_subcommand(
@@ -260,6 +267,7 @@ int main(int argc, char** argv) {
   hf->add_flag("--selfcheck", options.selfcheck,
                "prove the recording: same logits without it, causal, no hidden writes, verified");
   hf->add_option("--rule", options.rules, kRuleHelp)->always_capture_default(false);
+  hf->add_option("--compress", options.compress, kCompressHelp)->check(kCompressModes);
   hf->add_option("--python", options.python,
                  "interpreter to run (default: GOLDENTRACE_PYTHON, else the one configured)")
       ->always_capture_default(false);

@@ -22,6 +22,7 @@
 #include "src/base/status.h"
 #include "src/event/run.h"
 #include "src/format/codec.h"
+#include "src/format/compression.h"
 
 // The library hides everything else.
 #define GOLDENTRACE_API __attribute__((visibility("default")))
@@ -34,6 +35,7 @@ struct RecorderOptions {
   std::string path = {};
   Header header = {};   // the numerics switches of this process are added to its environment
   KeepRules keep = {};  // default: hash and stats of everything written
+  ValueCompression compress = ValueCompression::kFast;
   // Look for hidden writes at every read of every storage, not of those up to 4 KiB only: slow.
   bool check_reads = false;
   // For tests of the promise above: throw inside the callback of this call. 0 is never.

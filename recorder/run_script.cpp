@@ -147,7 +147,8 @@ void prepare_environment(const ScriptOptions& options, const Journal& journal) {
   ::setenv("GOLDENTRACE_JOURNAL", journal.folder().c_str(), 1);
   // The script may change its folder before it imports torch.
   const nlohmann::json json = {{"output", std::filesystem::absolute(options.output).string()},
-                               {"rules", options.rules}};
+                               {"rules", options.rules},
+                               {"compress", options.compress}};
   ::setenv("GOLDENTRACE_SCRIPT",
            json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str(), 1);
 }
@@ -177,6 +178,11 @@ Status check(const std::string& path, const std::string& shown) {
     if (counter.value > 0) line += ", " + counter.name + " " + grouped(counter.value);
   }
   spdlog::info("{}", line);
+  if ((*trace)->cut_at()) {
+    return {Code::kCorrupt, shown +
+                                ": not whole: its process ended without closing it (os._exit, "
+                                "exec, SIGKILL or a crash); what it had written is in it"};
+  }
   if (summary.counter("recorder_errors") > 0) {
     return {Code::kInternal, shown + ": not whole: the recorder failed"};
   }

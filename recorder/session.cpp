@@ -44,7 +44,9 @@ Result<std::unique_ptr<Session>> Session::create(RecorderOptions options) {
   header.started_unix_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
                                std::chrono::system_clock::now().time_since_epoch())
                                .count();
-  auto writer = TraceWriter::create(std::move(*sink), std::move(header));
+  WriterOptions writing;
+  writing.values = options.compress;
+  auto writer = TraceWriter::create(std::move(*sink), std::move(header), writing);
   if (!writer.ok()) return writer.status();
   return std::unique_ptr<Session>(new Session(std::move(options), std::move(*writer)));
 }

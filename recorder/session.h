@@ -16,11 +16,11 @@
 #include <vector>
 
 #include "recorder/ambient.h"
-#include "recorder/chunk_builder.h"
 #include "recorder/op_info.h"
 #include "recorder/recorder.h"
 #include "recorder/tensor_table.h"
 #include "recorder/writer_thread.h"
+#include "src/event/chunk_builder.h"
 
 namespace goldentrace {
 

@@ -15,22 +15,25 @@ namespace goldentrace {
 struct ReplayOptions {
   std::string candidate;
   std::string oracle;
+  // Traces that are not whole may agree as far as they go.
+  bool allow_incomplete = false;
 };
 
 // Exit status of each: reports.md's table. Written to JSON by name: append only.
 enum class Verdict : std::uint8_t {
-  kIdentical,  // 0
-  kInBand,     // 0
-  kTie,        // 0: the tokens part where either is right
-  kInputs,     // 1: prompt text or token ids
-  kWeights,    // 1
-  kConfig,     // 1
-  kSampling,   // 1
-  kTokens,     // 1: other greedy tokens, no call out of band
-  kOps,        // 1: a call out of band
-  kStructure,  // 1: another program: no call in common, or a call with another constant
-  kLogits,     // 1: the logits moved out of band, no aligned call did
-  kUndecided,  // 2: outputs differ, and nothing is kept that says how far
+  kIdentical,   // 0
+  kInBand,      // 0
+  kTie,         // 0: the tokens part where either is right
+  kInputs,      // 1: prompt text or token ids
+  kWeights,     // 1
+  kConfig,      // 1
+  kSampling,    // 1
+  kTokens,      // 1: other greedy tokens, no call out of band
+  kOps,         // 1: a call out of band
+  kStructure,   // 1: another program: no call in common, or a call with another constant
+  kLogits,      // 1: the logits moved out of band, no aligned call did
+  kUndecided,   // 2: outputs differ, and nothing is kept that says how far
+  kIncomplete,  // 2: what there is agrees, but a trace is not whole
 };
 int exit_status(Verdict verdict);
 const char* verdict_name(Verdict verdict);
@@ -87,6 +90,8 @@ struct ConstantDifference {
 struct OpsReport {
   std::uint64_t oracle_calls = 0;  // in the steps that were compared
   std::uint64_t candidate_calls = 0;
+  std::uint64_t oracle_foreign = 0;  // of those: tensors that another engine gave
+  std::uint64_t candidate_foreign = 0;
   std::uint64_t matched = 0;
   std::uint64_t unmatched_oracle = 0;
   std::uint64_t unmatched_candidate = 0;
@@ -151,7 +156,8 @@ struct Side {
   std::string path;
   std::string description;  // "transformers 5.24.0 eager bfloat16, torch 2.15.0, cpu"
   std::uint64_t calls = 0;
-  std::uint64_t losses = 0;  // sum of the counters of severity loss and error
+  std::uint64_t losses = 0;     // sum of the counters of severity loss and error
+  std::string incomplete = {};  // why the trace is only a part of its run; "" when it is whole
   Doubts doubts = {};
 };
 
@@ -174,6 +180,10 @@ struct ReplayReport {
 // A call works with another constant, and no call before it is out of band: that is the finding
 // then.
 bool constant_comes_first(const OpsReport& ops);
+
+// One side has nothing but tensors that another engine gave, or none at all, and no call is found
+// in both: that says nothing about either.
+bool calls_are_apart(const OpsReport& ops);
 
 // Not ok (exit status 2) when a trace can't be read or the two are not comparable at all.
 Result<ReplayReport> run_replay(const ReplayOptions& options);

@@ -1,24 +1,36 @@
-// replay: holds a candidate's trace against the oracle's; proves a trace; shows what is in one.
+// replay: holds a candidate's trace against the oracle's; proves a trace; shows what is in one,
+// checks, exports and trims it.
 // Parses the command line and nothing else.
-// Exit status: 0 agree, 1 diverge, 2 no answer (usage, I/O, damaged file, not comparable).
+// Exit status: 0 agree, 1 diverge, 2 no answer (usage, I/O, damaged file, not comparable); of
+// check: 0 sound, 1 damaged.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <string>
+#include <tuple>
 
 #include "replayer/replay.h"
+#include "replayer/report/format.h"
 #include "replayer/report/json.h"
+#include "replayer/report/recovery.h"
 #include "replayer/report/show.h"
 #include "replayer/report/text.h"
+#include "replayer/tools/check.h"
+#include "replayer/tools/export.h"
+#include "replayer/tools/trim.h"
 #include "src/base/dtype.h"
+#include "src/format/recover.h"
 #include "src/format/trace_reader.h"
 
 namespace {
 
+using goldentrace::CallFilter;
 using goldentrace::Code;
+using goldentrace::grouped;
 using goldentrace::Status;
 
 int fail(const Status& status) {
@@ -64,6 +76,195 @@ int verify([[maybe_unused]] const goldentrace::VerifyOptions& options,
 #endif
 }
 
+int run_recover(const std::string& in, const std::string& out) {
+  const auto recovery = goldentrace::recover(in, out);
+  if (!recovery.ok()) return fail(recovery.status());
+  const Status delivered = deliver(goldentrace::recovery_report(*recovery, in, out), "", "");
+  if (!delivered.ok()) return fail(delivered);
+  return recovery->whole() ? 0 : 1;
+}
+
+int run_show(const goldentrace::ShowOptions& options) {
+  const Status status = goldentrace::show(options, std::cout);
+  if (!status.ok()) return fail(status);
+  return std::cout.flush() ? 0 : fail({Code::kIo, "can't write to standard output"});
+}
+
+int run_check(const goldentrace::CheckOptions& options, const std::string& json_path) {
+  const auto report = goldentrace::check(options);
+  if (!report.ok()) return fail(report.status());
+  const Status delivered =
+      deliver(goldentrace::text_report(*report), goldentrace::json_report(*report), json_path);
+  if (!delivered.ok()) return fail(delivered);
+  return goldentrace::check_exit_status(*report);
+}
+
+int run_export(const goldentrace::ExportOptions& options) {
+  const auto report = goldentrace::export_trace(options);
+  if (!report.ok()) return fail(report.status());
+  for (const std::string& note : report->notes) spdlog::warn("{}", note);
+  const bool calls = options.output.ends_with(".jsonl");
+  const std::string line = options.output + ": " + grouped(report->written) +
+                           (calls ? " calls" : " tensors, " + grouped(report->bytes) + " bytes");
+  const Status delivered = deliver(line + "\n", "", "");
+  return delivered.ok() ? 0 : fail(delivered);
+}
+
+int run_trim(const goldentrace::TrimOptions& options) {
+  const auto report = goldentrace::trim(options);
+  if (!report.ok()) return fail(report.status());
+  const Status delivered = deliver(
+      options.output + ": " + grouped(report->kept_calls) + " of " + grouped(report->calls) +
+          " calls, " + grouped(report->values_dropped) + " values dropped, " +
+          grouped(report->bytes_after) + " of " + grouped(report->bytes_before) + " bytes\n",
+      "", "");
+  return delivered.ok() ? 0 : fail(delivered);
+}
+
+// ---- the command line ---------------------------------------------------------------------------
+
+constexpr const char* kIncompleteHelp = "let a trace that is not whole agree as far as it goes";
+
+// A subcommand sets what `run` does; it is called when the whole line has been parsed.
+using Run = std::function<int()>;
+
+void add_scopes(CLI::App& command, CallFilter& filter) {
+  command
+      .add_option("--scope", filter.scopes,
+                  "module path: ? is one character, * any but dots, ** any; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
+}
+
+void add_steps(CLI::App& command, const std::string& name, CallFilter& filter) {
+  command.add_option_function<std::string>(
+      name,
+      [&filter](const std::string& text) {
+        const auto steps = goldentrace::parse_steps(text);
+        if (!steps.ok()) throw CLI::ValidationError(steps.status().message());
+        std::tie(filter.first_step, filter.last_step) = *steps;
+      },
+      "forward passes, as 3 or 0..4; 0 is the prefill");
+}
+
+void add_filter(CLI::App& command, CallFilter& filter) {
+  add_scopes(command, filter);
+  command
+      .add_option("--op", filter.ops,
+                  "operator, as aten::mul or aten::mul.Tensor, with * and ?; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
+  add_steps(command, "--step", filter);
+  command.add_option("--call", filter.call, "number of the call");
+  command.add_option("--hash", filter.hash, "first digits of a written tensor's hash")
+      ->check([](const std::string& text) {
+        return text.find_first_not_of("0123456789abcdef") == text.npos
+                   ? ""
+                   : "'" + text + "' is no lower-case hexadecimal number";
+      });
+}
+
+void add_verify(CLI::App& app, goldentrace::VerifyOptions& options, std::string& json_path,
+                Run& run) {
+  CLI::App* command =
+      app.add_subcommand("verify", "execute a trace again and compare every output's hash");
+  command->add_option("TRACE", options.trace, "trace to prove")->required();
+  command->add_option("--weights", options.weights, "model folder")->required();
+  command->add_option("--json", json_path, "write the report as JSON to this file");
+  command->add_flag("--allow-incomplete", options.allow_incomplete, kIncompleteHelp);
+  command
+      ->add_option_function<std::string>(
+          "--promote",
+          [&options](const std::string& name) {
+            options.promote = goldentrace::dtype_from_name(name);
+          },
+          "run in this wider dtype instead: every call must run and give its shape")
+      ->check(CLI::IsMember({"float32", "float64"}));
+  command
+      ->add_option("--max-loss", options.max_loss,
+                   "in another environment: share of calls that may be lost before the answer is "
+                   "none (exit 2); default 0.01")
+      ->check(CLI::Range(0.0, 1.0));
+  command->callback([&] { run = [&] { return verify(options, json_path); }; });
+}
+
+void add_show(CLI::App& app, goldentrace::ShowOptions& options, Run& run) {
+  using goldentrace::ShowWhat;
+  CLI::App* command = app.add_subcommand("show", "print what is in a trace");
+  command->footer("The filter is for --calls and --tensors.");
+  command->add_option("TRACE", options.trace, "trace to read")->required();
+  CLI::Option_group* what = command->add_option_group("What is printed");
+  const auto add = [&](const char* flag, ShowWhat shown, const char* text) {
+    what->add_flag_callback(
+        flag, [&options, shown] { options.what = shown; }, text);
+  };
+  add("--calls", ShowWhat::kCalls, "every call, one a line");
+  add("--tensors", ShowWhat::kTensors, "every tensor that a call wrote, one a line");
+  add("--params", ShowWhat::kParameters, "the parameter dictionary");
+  add("--tokens", ShowWhat::kTokens, "prompt, tokens and their gaps");
+  add("--losses", ShowWhat::kLosses, "every counter: what was lost, and what is good to know");
+  add("--chunks", ShowWhat::kChunks,
+      "every chunk decoded, one JSON object a line (FORMAT.md, section 12)");
+  what->require_option(0, 1);
+  command->add_flag("--json", options.json, "as JSON");
+  add_filter(*command, options.filter);
+  command->callback([&] { run = [&] { return run_show(options); }; });
+}
+
+void add_check(CLI::App& app, goldentrace::CheckOptions& options, std::string& json_path,
+               Run& run) {
+  CLI::App* command = app.add_subcommand(
+      "check", "read every byte of a trace: checksums, ids, references, values; no weights needed");
+  command->footer("Exit status: 0 sound, 1 damaged or against the rules, 2 no answer.");
+  command->add_option("TRACE", options.trace, "trace to check")->required();
+  command->add_option("--json", json_path, "write the report as JSON to this file; - is stdout");
+  command->callback([&] { run = [&] { return run_check(options, json_path); }; });
+}
+
+void add_export(CLI::App& app, goldentrace::ExportOptions& options, Run& run) {
+  CLI::App* command =
+      app.add_subcommand("export", "write tensors or calls of a trace for other tools");
+  command->footer(
+      "OUT.npy holds one tensor. OUT.safetensors holds all that are selected, as \"scope/op\",\n"
+      "then \"/step N\" after the prefill, then \"#2\", \"#3\" .. for what the same step wrote\n"
+      "under that name before. OUT.jsonl holds calls, as show --calls --json prints them.\n"
+      "Only tensors whose value was kept can be written: record with --rule 'scope=...:values'.");
+  command->add_option("TRACE", options.trace, "trace to read")->required();
+  command->add_option("-o,--output", options.output, "file to write")->required();
+  command->add_flag(
+      "--bits", options.bits,
+      "OUT.npy: bfloat16, 8-bit floats and complex32 as unsigned integers, not float32");
+  add_filter(*command, options.filter);
+  command->callback([&] { run = [&] { return run_export(options); }; });
+}
+
+void add_trim(CLI::App& app, goldentrace::TrimOptions& options, Run& run) {
+  CLI::App* command = app.add_subcommand("trim", "write a smaller trace");
+  command->footer(
+      "With --scope or --steps the calls inside are kept, numbered anew, with what was put into\n"
+      "their memory from outside, all parameters and requests, and the text of those steps. The\n"
+      "answer says that it was trimmed: it can be held against other traces, not executed.\n"
+      "--drop-values keeps the values of decisions, random calls, external inputs and parameters:\n"
+      "executing the program needs them. Without --scope and --steps the program stays whole.");
+  command->add_option("IN", options.trace, "trace to read")->required();
+  command->add_option("OUT", options.output, "trace to write")->required();
+  add_scopes(*command, options.filter);
+  add_steps(*command, "--steps", options.filter);
+  command->add_flag("--drop-values", options.drop_values, "drop values that can be computed again");
+  command->add_flag("--drop-timings", options.drop_timings, "drop when each call ran");
+  command->callback([&] { run = [&] { return run_trim(options); }; });
+}
+
+void add_recover(CLI::App& app, std::string& in, std::string& out, Run& run) {
+  CLI::App* command = app.add_subcommand(
+      "recover", "make a readable trace of what a cut or damaged one still holds");
+  command->footer(
+      "Exit status: 0 nothing of the recording is missing, 1 something is, 2 nothing is left.");
+  command->add_option("IN", in, "trace to read")->required();
+  command->add_option("OUT", out, "trace to write")->required();
+  command->callback([&] { run = [&] { return run_recover(in, out); }; });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -83,55 +284,30 @@ int main(int argc, char** argv) {
   app.add_option("CANDIDATE", options.candidate, "trace of the run under test");
   app.add_option("--against", options.oracle, "the oracle's trace");
   app.add_option("--json", json_path, "write the whole report as JSON to this file; - is stdout");
+  app.add_flag("--allow-incomplete", options.allow_incomplete, kIncompleteHelp);
 
+  Run run;
   goldentrace::VerifyOptions verify_options;
-  CLI::App* verify_command =
-      app.add_subcommand("verify", "execute a trace again and compare every output's hash");
-  verify_command->add_option("TRACE", verify_options.trace, "trace to prove")->required();
-  verify_command->add_option("--weights", verify_options.weights, "model folder")->required();
-  verify_command->add_option("--json", json_path, "write the report as JSON to this file");
-  std::string promote;
-  verify_command
-      ->add_option("--promote", promote,
-                   "run in this wider dtype instead: every call must run and give its shape")
-      ->check(CLI::IsMember({"float32", "float64"}));
-  verify_command
-      ->add_option("--max-loss", verify_options.max_loss,
-                   "in another environment: share of calls that may be lost before the answer is "
-                   "none (exit 2); default 0.01")
-      ->check(CLI::Range(0.0, 1.0));
-
   goldentrace::ShowOptions show_options;
-  bool calls = false;
-  bool params = false;
-  bool tokens = false;
-  CLI::App* show_command = app.add_subcommand("show", "print what is in a trace");
-  show_command->add_option("TRACE", show_options.trace, "trace to read")->required();
-  auto* calls_flag = show_command->add_flag("--calls", calls, "every call, one a line");
-  auto* params_flag = show_command->add_flag("--params", params, "the parameter dictionary");
-  auto* tokens_flag = show_command->add_flag("--tokens", tokens, "prompt, tokens and their gaps");
-  calls_flag->excludes(params_flag)->excludes(tokens_flag);
-  params_flag->excludes(tokens_flag);
-  show_command->add_flag("--json", show_options.json, "as JSON");
+  goldentrace::CheckOptions check_options;
+  goldentrace::ExportOptions export_options;
+  goldentrace::TrimOptions trim_options;
+  add_verify(app, verify_options, json_path, run);
+  add_show(app, show_options, run);
+  add_check(app, check_options, json_path, run);
+  add_export(app, export_options, run);
+  add_trim(app, trim_options, run);
+
+  std::string damaged;
+  std::string recovered;
+  add_recover(app, damaged, recovered, run);
 
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;  // --help is a success
   }
-  if (verify_command->parsed()) {
-    verify_options.promote = goldentrace::dtype_from_name(promote);
-    return verify(verify_options, json_path);
-  }
-  if (show_command->parsed()) {
-    using goldentrace::ShowWhat;
-    if (calls) show_options.what = ShowWhat::kCalls;
-    if (params) show_options.what = ShowWhat::kParameters;
-    if (tokens) show_options.what = ShowWhat::kTokens;
-    const Status status = goldentrace::show(show_options, std::cout);
-    if (!status.ok()) return fail(status);
-    return std::cout.flush() ? 0 : fail({Code::kIo, "can't write to standard output"});
-  }
+  if (run) return run();
   if (options.candidate.empty() || options.oracle.empty()) {
     return fail({Code::kInvalidArgument,
                  "give a trace and --against another: replay CANDIDATE --against ORACLE"});

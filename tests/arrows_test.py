@@ -27,16 +27,21 @@ ONLY_IN = [
     (
         "the wire form is the format's own business",
         r"flatbuffers/|.*_generated\.h$",
-        r"src/format/|tests/src/format/",
+        r"src/format/|tests/src/format/|tests/golden/",
     ),
     ("libraries take options, not command lines", r"CLI/", r".*_main\.cpp$"),
     ("libraries do not print", r"spdlog/", r".*_main\.cpp$|recorder/"),
     ("the recorder is not a part of replaying", r"recorder/", r"recorder/|tests/|examples/"),
     ("the replayer is not a part of recording", r"replayer/", r"replayer/|tests/|examples/"),
     ("product code does not rest on tests", r"tests/|gtest/|gmock/", r"tests/"),
-    # src/base <- src/event, src/digest <- src/format
+    # src/base <- src/event, src/digest <- src/format <- src/capi
     ("base knows nothing above it", r"src/(event|digest)/", r"(?!src/base/)"),
     ("the format rests on what it stores, never the other way", r"src/format/", r"(?!src/(base|event|digest)/)"),
+    (
+        "src stands below the C interface; recorder and replayer need nothing of it",
+        r"src/capi/",
+        r"src/capi/|tests/src/capi/|examples/",
+    ),
     ("what is recorded and how it is digested are apart", r"src/event/", r"(?!src/digest/)"),
 ]
 

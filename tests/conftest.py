@@ -9,6 +9,7 @@ from paths import BUILD, ROOT
 
 sys.path.insert(0, str(BUILD / "python"))
 sys.path.insert(0, str(ROOT / "examples"))
+sys.path.insert(0, str(ROOT / "tests" / "format"))  # the reader written from the page
 
 
 @pytest.fixture(scope="session")

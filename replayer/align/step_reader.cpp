@@ -28,6 +28,7 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
   out.number = chunk.base.calls + i;
   out.scope = scope_name(call.scope);
   out.op = op_name(call.op);
+  out.foreign = (call.flags & kCallForeign) != 0;
   out.key = out.op;
   for (std::size_t w = 0; w < call.writes; ++w) {
     const Write& write = chunk.writes[call.first_write + w];

@@ -44,6 +44,7 @@ struct StepCall {
   std::uint64_t number = 0;
   std::uint32_t scope = 0;  // name ids
   std::uint32_t op = 0;
+  bool foreign = false;              // a tensor that another engine gave
   std::vector<Output> outputs;       // what it wrote
   std::vector<std::uint32_t> reads;  // storages among its arguments, the trace's own ids
   // Numbers among its arguments; kFromData stands for one that came from a tensor (item).

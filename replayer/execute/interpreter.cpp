@@ -119,6 +119,7 @@ void Interpreter::limit_allocations(const ProgramChunk& chunk, const Call& call)
 std::vector<c10::IValue> Interpreter::run(const ProgramChunk& chunk, const Call& call) {
   fell_back_ = false;
   if ((call.flags & kCallNotExecutable) != 0) throw CannotRun{"an argument was not stored"};
+  if ((call.flags & kCallForeign) != 0) throw CannotRun{"another engine gave only its result"};
   apply_ambient(call);
   limit_allocations(chunk, call);
   const Op& op = find_op(call.op);

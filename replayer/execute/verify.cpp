@@ -11,6 +11,7 @@
 #include "replayer/execute/interpreter.h"
 #include "replayer/execute/outputs.h"
 #include "replayer/execute/weights.h"
+#include "replayer/verdict/doubts.h"
 #include "src/base/machine.h"
 #include "src/format/trace_reader.h"
 
@@ -194,7 +195,19 @@ Result<VerifyReport> verify(const VerifyOptions& options) {
   const auto began = std::chrono::steady_clock::now();
   auto trace = TraceReader::open(options.trace);
   if (!trace.ok()) return trace.status();
+  if (const auto trimmed = (*trace)->summary().counter("calls_trimmed"); trimmed > 0) {
+    return Status(Code::kInvalidArgument,
+                  options.trace + ": " + std::to_string(trimmed) +
+                      " calls were trimmed away; what is left is no program that can be executed: "
+                      "verify the trace that it was made from");
+  }
   GOLDENTRACE_RETURN_IF_ERROR((*trace)->check_bytes());
+  const Summary& summary = (*trace)->summary();
+  if (!options.allow_incomplete &&
+      (summary.counter("trace_cut") + summary.counter("chunks_lost")) > 0) {
+    return Status(Code::kCorrupt, options.trace + ": not whole: " + incompleteness(summary) +
+                                      "; --allow-incomplete proves what is there");
+  }
   const auto checkpoint = Checkpoint::open(options.weights);
   if (!checkpoint.ok()) return checkpoint.status();
 

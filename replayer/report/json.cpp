@@ -36,6 +36,7 @@ json side(const Side& side) {
           {"description", side.description},
           {"calls", side.calls},
           {"losses", side.losses},
+          {"incomplete", side.incomplete},
           {"not_pure", side.doubts.impure},
           {"warnings", side.doubts.warnings}};
 }

@@ -1,9 +1,11 @@
 #include "replayer/report/show.h"
 
-#include <bit>
-#include <cmath>
+#include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "replayer/report/calls.h"
+#include "replayer/report/dump.h"
 #include "replayer/report/format.h"
 #include "replayer/verdict/doubts.h"
 #include "src/format/trace_reader.h"
@@ -15,6 +17,10 @@ using json = nlohmann::ordered_json;
 
 constexpr const char* kRecipeNames[] = {"value", "same",   "cast",    "tied",
                                         "stack", "concat", "computed"};
+constexpr const char* kSeverityNames[] = {"info", "loss", "error"};
+constexpr const char* kOriginNames[] = {"recording", "reading"};
+constexpr const char* kKindNames[] = {"unknown",    "header", "program", "timing",
+                                      "parameters", "text",   "values",  "summary"};
 constexpr std::size_t kHashDigits = 8;  // of a hash, in text
 constexpr std::size_t kMaxDoubts = 20;  // rows of each kind
 
@@ -22,153 +28,71 @@ std::string dump(const json& object) {
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-// The shortest digits that give the same double back; JSON has no NaN and no infinity.
-std::string double_text(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return json(value).dump();
-}
-
-// One argument or result: text such as `%12:bfloat16 [1, 96, 128]`, and moves `node` past it.
-std::string node_text(const Dictionary& dictionary, const std::vector<Node>& nodes,
-                      std::size_t& node) {
-  const Node& at = nodes[node++];
-  const auto id = static_cast<std::uint32_t>(at.value);
-  switch (at.kind) {
-    case NodeKind::kNone:
-      return "None";
-    case NodeKind::kTensor:
-      return "%" + std::to_string(id) + ":" + dictionary.describe_tensor(id);
-    case NodeKind::kUndefinedTensor:
-      return "undefined";
-    case NodeKind::kInt:
-    case NodeKind::kWrappedInt:
-      return std::to_string(at.value);
-    case NodeKind::kDouble:
-    case NodeKind::kWrappedDouble:
-      return double_text(std::bit_cast<double>(at.value));
-    case NodeKind::kBool:
-    case NodeKind::kWrappedBool:
-      return at.value != 0 ? "True" : "False";
-    case NodeKind::kString:
-      return dump(dictionary.string(id));
-    case NodeKind::kDevice:
-      return dictionary.string(id);
-    case NodeKind::kGenerator:
-      return "generator(" + dictionary.string(id) + ")";
-    case NodeKind::kStorage:
-      return "storage " + std::to_string(id);
-    case NodeKind::kUnstorable:
-      return "<not stored: " + dictionary.string(id) + ">";
-    case NodeKind::kComplex: {
-      const std::string real = node_text(dictionary, nodes, node);
-      return real + "+" + node_text(dictionary, nodes, node) + "j";
-    }
-    case NodeKind::kList:
-    case NodeKind::kTuple: {
-      std::string text = "[";
-      for (std::int64_t i = 0; i < at.value; ++i) {
-        if (i > 0) text += ", ";
-        text += node_text(dictionary, nodes, node);
-      }
-      return text + "]";
-    }
-  }
-  return "?";
-}
-
-std::vector<std::string> node_texts(const Dictionary& dictionary, const std::vector<Node>& nodes,
-                                    std::size_t begin, std::size_t end) {
-  std::vector<std::string> texts;
-  for (std::size_t node = begin; node < end;) texts.push_back(node_text(dictionary, nodes, node));
-  return texts;
-}
-
-std::string joined(const std::vector<std::string>& texts) {
-  std::string all;
-  for (const std::string& text : texts) all += (all.empty() ? "" : ", ") + text;
-  return all;
-}
-
-json stats_json(const Stats& stats) {
-  return {{"count", stats.count},
-          {"nan", stats.nan},
-          {"positive_infinity", stats.positive_infinity},
-          {"negative_infinity", stats.negative_infinity},
-          {"sentinel", stats.sentinel},
-          {"zero", stats.zero},
-          {"min", stats.min},
-          {"max", stats.max},
-          {"sum", stats.sum},
-          {"sum_squares", stats.sum_squares}};
-}
-
-json call_json(const Dictionary& dictionary, const ProgramChunk& chunk, const Call& call,
-               std::uint64_t number) {
-  json writes = json::array();
-  for (std::size_t w = 0; w < call.writes; ++w) {
-    const Write& write = chunk.writes[call.first_write + w];
-    json object = {{"tensor", write.tensor},
-                   {"storage", dictionary.tensor(write.tensor).storage},
-                   {"version", write.version},
-                   {"type", dictionary.describe_tensor(write.tensor)},
-                   {"undefined", (write.flags & kWriteUndefined) != 0},
-                   {"decision", (write.flags & kWriteDecision) != 0},
-                   {"value_kept", (write.flags & kWriteValue) != 0},
-                   {"hash", nullptr},
-                   {"stats", nullptr}};
-    if ((write.flags & kWriteHashed) != 0) object["hash"] = to_hex(write.hash);
-    if ((write.flags & kWriteStats) != 0) {
-      object["stats"] = stats_json(chunk.stats[write.stats_index]);
-    }
-    writes.push_back(std::move(object));
-  }
-  return {{"call", number},
-          {"step", call.step},
-          {"scope", dictionary.scope(call.scope)},
-          {"op", dictionary.describe_op(call.op)},
-          {"arguments", node_texts(dictionary, chunk.nodes, call.first_node, call.first_result)},
-          {"results", node_texts(dictionary, chunk.nodes, call.first_result, call.end_node)},
-          {"writes", std::move(writes)},
-          {"executable", (call.flags & kCallNotExecutable) == 0},
-          {"failed", (call.flags & kCallFailed) != 0},
-          {"random", (call.flags & kCallRandom) != 0}};
-}
-
-void call_line(const Dictionary& dictionary, const ProgramChunk& chunk, const Call& call,
-               std::uint64_t number, std::ostream& out) {
-  out << number << "  " << call.step << "  " << printable(dictionary.scope(call.scope)) << "  "
-      << printable(dictionary.describe_op(call.op) + "(" +
-                   joined(node_texts(dictionary, chunk.nodes, call.first_node, call.first_result)) +
-                   ") -> " +
-                   joined(node_texts(dictionary, chunk.nodes, call.first_result, call.end_node)));
-  for (std::size_t w = 0; w < call.writes; ++w) {
-    const Write& write = chunk.writes[call.first_write + w];
-    out << "  "
-        << ((write.flags & kWriteHashed) != 0 ? "#" + to_hex(write.hash).substr(0, kHashDigits)
-                                              : "undefined");
-  }
-  if ((call.flags & kCallNotExecutable) != 0) out << "  not re-executable";
-  if ((call.flags & kCallFailed) != 0) out << "  threw";
-  out << '\n';
-}
-
-Status show_calls(const TraceReader& trace, bool as_json, std::ostream& out) {
+Status show_calls(const TraceReader& trace, const ShowOptions& options, std::ostream& out) {
   ProgramReader program(trace);
+  CallMatcher matcher(options.filter, program.dictionary());
+  const auto line = options.json ? call_json : call_text;
   while (true) {
     const auto more = program.next();
     if (!more.ok()) return more.status();
     if (!*more) return {};
     const ProgramChunk& chunk = program.chunk();
     for (std::size_t i = 0; i < chunk.calls.size(); ++i) {
-      const std::uint64_t number = chunk.base.calls + i;
-      if (as_json) {
-        out << dump(call_json(program.dictionary(), chunk, chunk.calls[i], number)) << '\n';
-      } else {
-        call_line(program.dictionary(), chunk, chunk.calls[i], number, out);
+      if (matcher.matches_with_hash(chunk, i)) out << line(program.dictionary(), chunk, i) << '\n';
+    }
+  }
+}
+
+Status show_tensors(const TraceReader& trace, const ShowOptions& options, std::ostream& out) {
+  ProgramReader program(trace);
+  CallMatcher matcher(options.filter, program.dictionary());
+  TensorNotes notes;
+  while (true) {
+    const auto more = program.next();
+    if (!more.ok()) return more.status();
+    if (!*more) return {};
+    const ProgramChunk& chunk = program.chunk();
+    notes.absorb(chunk);
+    for (std::size_t i = 0; i < chunk.calls.size(); ++i) {
+      const Call& call = chunk.calls[i];
+      if (!matcher.matches(call, chunk.base.calls + i)) continue;
+      for (std::size_t w = 0; w < call.writes; ++w) {
+        if (!matcher.matches(chunk.writes[call.first_write + w])) continue;
+        out << (options.json ? notes.write_json(program.dictionary(), chunk, i, w)
+                             : notes.write_text(program.dictionary(), chunk, i, w))
+            << '\n';
       }
     }
   }
+}
+
+// The name of a number of a stored enum, which a later version may have added to.
+template <std::size_t count>
+std::string enum_name(const char* const (&names)[count], std::size_t number) {
+  return number < count ? names[number] : std::to_string(number);
+}
+
+Status show_losses(const TraceReader& trace, bool as_json, std::ostream& out) {
+  const auto& counters = trace.summary().counters;
+  if (!as_json && counters.empty()) out << "no counter was kept\n";
+  for (const Counter& counter : counters) {
+    const auto severity = enum_name(kSeverityNames, static_cast<std::size_t>(counter.severity));
+    const auto origin = enum_name(kOriginNames, static_cast<std::size_t>(counter.origin));
+    if (as_json) {
+      out << dump({{"name", counter.name},
+                   {"severity", severity},
+                   {"origin", origin},
+                   {"value", counter.value},
+                   {"first", counter.first}})
+          << '\n';
+      continue;
+    }
+    out << padded(severity, 6) << padded(origin, 11) << padded(printable(counter.name), 28)
+        << grouped(counter.value);
+    if (!counter.first.empty() && counter.value > 0) out << "  first " << printable(counter.first);
+    out << '\n';
+  }
+  return {};
 }
 
 Status show_parameters(const TraceReader& trace, bool as_json, std::ostream& out) {
@@ -258,6 +182,58 @@ Status show_tokens(const TraceReader& trace, bool as_json, std::ostream& out) {
   return {};
 }
 
+// Bytes of the file by kind of chunk, chunk headers among them. "index" is the rest: the file
+// header, the index and the footer, or what follows the readable part of a cut file.
+struct Spread {
+  std::size_t chunks = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t raw_bytes = 0;
+};
+
+std::map<std::string, Spread> spread_of(const TraceReader& trace) {
+  std::map<std::string, Spread> spreads;
+  for (const ChunkEntry& entry : trace.chunks()) {
+    Spread& spread = spreads[enum_name(kKindNames, static_cast<std::size_t>(entry.kind))];
+    ++spread.chunks;
+    spread.bytes += kChunkHeaderSize + entry.stored_size;
+    spread.raw_bytes += entry.raw_size;
+  }
+  std::uint64_t rest = trace.file_size();
+  for (const auto& [kind, spread] : spreads) rest -= spread.bytes;
+  spreads["index"] = {1, rest, rest};
+  return spreads;
+}
+
+double bytes_a_call(const TraceReader& trace, std::uint64_t bytes) {
+  return static_cast<double>(bytes) / static_cast<double>(trace.summary().calls);
+}
+
+json spread_json(const TraceReader& trace) {
+  json kinds = json::object();
+  for (const auto& [kind, spread] : spread_of(trace)) {
+    json& object = kinds[kind];
+    object = {{"chunks", spread.chunks},
+              {"bytes", spread.bytes},
+              {"raw_bytes", spread.raw_bytes},
+              {"bytes_a_call", nullptr}};
+    if (trace.summary().calls > 0) object["bytes_a_call"] = bytes_a_call(trace, spread.bytes);
+  }
+  return kinds;
+}
+
+void show_spread(const TraceReader& trace, std::ostream& out) {
+  for (const auto& [kind, spread] : spread_of(trace)) {
+    out << padded("spread", 12) << padded(kind, 26) << grouped(spread.bytes) << " bytes, "
+        << share(spread.bytes, trace.file_size());
+    if (trace.summary().calls > 0) {
+      char text[32];
+      std::snprintf(text, sizeof(text), ", %.1f a call", bytes_a_call(trace, spread.bytes));
+      out << text;
+    }
+    out << ", " << grouped(spread.chunks) << (spread.chunks == 1 ? " chunk" : " chunks") << '\n';
+  }
+}
+
 json summary_json(const TraceReader& trace) {
   const Header& header = trace.header();
   json counters = json::object();
@@ -272,6 +248,7 @@ json summary_json(const TraceReader& trace) {
           {"format", std::to_string(header.major) + "." + std::to_string(header.minor)},
           {"bytes", trace.file_size()},
           {"chunks", trace.chunks().size()},
+          {"spread", spread_json(trace)},
           {"engine", header.engine + " " + header.engine_version},
           {"device", header.device},
           {"dtype", header.dtype},
@@ -292,6 +269,7 @@ Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
   }
   object["modules"] = object["modules"].size();
   object.erase("warnings");
+  object.erase("spread");
   for (const auto& [key, value] : object.items()) {
     if (!value.is_object()) {
       out << padded(key, 12)
@@ -304,6 +282,7 @@ Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
           << printable(shown.is_string() ? shown.get<std::string>() : dump(shown)) << '\n';
     }
   }
+  show_spread(trace, out);
   const std::string missing = incompleteness(trace.summary());
   if (!missing.empty()) out << "not whole: " << printable(missing) << '\n';
   const Doubts doubts = doubts_of(trace.header(), trace.summary());
@@ -319,11 +298,17 @@ Status show(const ShowOptions& options, std::ostream& out) {
   if (!trace.ok()) return trace.status();
   switch (options.what) {
     case ShowWhat::kCalls:
-      return show_calls(**trace, options.json, out);
+      return show_calls(**trace, options, out);
+    case ShowWhat::kTensors:
+      return show_tensors(**trace, options, out);
+    case ShowWhat::kLosses:
+      return show_losses(**trace, options.json, out);
     case ShowWhat::kParameters:
       return show_parameters(**trace, options.json, out);
     case ShowWhat::kTokens:
       return show_tokens(**trace, options.json, out);
+    case ShowWhat::kChunks:
+      return dump(**trace, out);
     case ShowWhat::kSummary:
       break;
   }

@@ -4,16 +4,26 @@
 #include <ostream>
 #include <string>
 
+#include "replayer/report/call_filter.h"
 #include "src/base/status.h"
 
 namespace goldentrace {
 
-enum class ShowWhat : std::uint8_t { kSummary, kCalls, kParameters, kTokens };
+enum class ShowWhat : std::uint8_t {
+  kSummary,
+  kCalls,
+  kTensors,
+  kParameters,
+  kTokens,
+  kLosses,
+  kChunks
+};
 
 struct ShowOptions {
   std::string trace;
   ShowWhat what = ShowWhat::kSummary;
-  bool json = false;  // one object; calls and parameters one object a line
+  bool json = false;       // one object; calls, tensors, parameters and losses one object a line
+  CallFilter filter = {};  // of calls and tensors
 };
 
 Status show(const ShowOptions& options, std::ostream& out);

@@ -258,6 +258,9 @@ void add_sides(Lines& lines, const ReplayReport& report) {
     lines.row(label,
               padded(clipped_left(printable(side->path), width), width) + "  " + side->description);
   }
+  for (const auto& [label, side] : sides) {
+    if (!side->incomplete.empty()) lines.row("not whole", label + (": " + side->incomplete));
+  }
   add_doubts(lines, report.oracle.doubts);
   if (report.oracle.losses + report.candidate.losses > 0) {
     lines.row("loss", "while recording: oracle " + grouped(report.oracle.losses) + ", candidate " +
@@ -266,7 +269,7 @@ void add_sides(Lines& lines, const ReplayReport& report) {
 }
 
 void add_coverage(Lines& lines, const OpsReport& ops) {
-  if (ops.oracle_calls == 0) return;
+  if (ops.oracle_calls == 0 || calls_are_apart(ops)) return;
   std::string text =
       share(ops.matched, ops.oracle_calls) + " of " + grouped(ops.oracle_calls) + " calls aligned";
   if (ops.unmatched_oracle + ops.unmatched_candidate > 0) {
@@ -285,6 +288,8 @@ std::string not_seen(const ReplayReport& report) {
     if (report.ops.not_refuted > 0) {
       text += ", faults that keep norms and sums";
     }
+  } else if (exit_status(report.verdict) == 0) {
+    text = "every call: no tensor of one trace was compared with one of the other";
   } else {
     text = "anything below the first rung that differs";
   }
@@ -299,6 +304,9 @@ std::string next_command(const ReplayReport& report) {
              std::to_string(ops.first->candidate_call) + ")";
     }
     return "record both with --rule 'scope=" + ops.first->scope + ":values'";
+  }
+  if (report.verdict == Verdict::kIncomplete) {
+    return "record again; or --allow-incomplete takes agreement of what is there";
   }
   if (report.verdict == Verdict::kUndecided ||
       (report.verdict == Verdict::kInBand && ops.not_refuted > 0)) {

@@ -88,6 +88,8 @@ class OpsComparison {
     if (!oracle.calls.empty() && !candidate.calls.empty()) ++report_.steps;
     report_.oracle_calls += oracle.calls.size();
     report_.candidate_calls += candidate.calls.size();
+    report_.oracle_foreign += std::ranges::count_if(oracle.calls, &StepCall::foreign);
+    report_.candidate_foreign += std::ranges::count_if(candidate.calls, &StepCall::foreign);
     report_.matched += alignment.matched.size();
     step_ = oracle.step;
     ordinals_.clear();

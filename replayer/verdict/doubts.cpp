@@ -82,12 +82,13 @@ void add_rows(const std::string& label, const std::vector<Group>& groups, std::s
 
 std::string incompleteness(const Summary& summary) {
   std::string text;
+  std::string first;
   for (const Counter& counter : summary.counters) {
     if (counter.severity != CounterSeverity::kError || counter.value == 0) continue;
-    text += (text.empty() ? "" : "; ") + counter.name + " " + grouped(counter.value);
-    if (!counter.first.empty()) text += ", " + counter.first;
+    text += (text.empty() ? "" : ", ") + counter.name + " " + grouped(counter.value);
+    if (first.empty()) first = counter.first;
   }
-  return text;
+  return text + (first.empty() ? "" : "; first " + first);
 }
 
 Doubts doubts_of(const Header& header, const Summary& summary) {

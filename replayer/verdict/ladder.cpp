@@ -111,6 +111,27 @@ std::string model_type(const std::string& config_json) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
+void keep_common_steps(Text& oracle, Text& candidate) {
+  std::set<std::uint32_t> common;
+  std::set<std::uint32_t> theirs;
+  for (const Step& step : oracle.steps) common.insert(step.step);
+  for (const Step& step : candidate.steps) theirs.insert(step.step);
+  std::erase_if(common, [&](std::uint32_t step) { return !theirs.contains(step); });
+  for (Text* text : {&oracle, &candidate}) {
+    std::erase_if(text->steps, [&](const Step& step) { return !common.contains(step.step); });
+    if (common.empty()) continue;
+    // Output token i is what step i chose or was fed.
+    const auto drop = [&](auto& items) {
+      items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
+                                                     *common.begin(), items.size())));
+    };
+    for (Request& request : text->requests) {
+      drop(request.output_ids);
+      drop(request.output_pieces);
+    }
+  }
+}
+
 Rung compare_inputs(const Text& oracle, const Text& candidate) {
   const Request* want = only_request(oracle);
   const Request* got = only_request(candidate);

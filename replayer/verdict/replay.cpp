@@ -28,6 +28,7 @@ Side describe_side(const TraceReader& trace) {
   }
   side.calls = trace.summary().calls;
   side.doubts = doubts_of(header, trace.summary());
+  side.incomplete = incompleteness(trace.summary());
   for (const Counter& counter : trace.summary().counters) {
     if (counter.severity != CounterSeverity::kInfo) side.losses += counter.value;
   }
@@ -42,6 +43,11 @@ void decide_ops(ReplayReport& report) {
   const bool constants = ops.constants_differing > 0;
   if (constants) {
     report.ops_rung.text += ", " + grouped(ops.constants_differing) + " with other constants";
+  }
+  if (calls_are_apart(ops)) {
+    report.ops_rung.text = "tensors of another engine are not aligned by call: the oracle has " +
+                           grouped(ops.oracle_calls) + " calls, the candidate " +
+                           grouped(ops.candidate_calls);
   }
   if (ops.outputs == 0) {
     report.ops_rung.status = RungStatus::kNotCompared;
@@ -116,7 +122,7 @@ void decide(ReplayReport& report) {
     report.headline = "kernel: " + module_name(ops.first->scope) +
                       (ops.first->evidence == Evidence::kStats ? " differs first, by stats"
                                                                : " computes something else");
-  } else if (ops.matched == 0 && ops.oracle_calls > 0) {
+  } else if (ops.matched == 0 && ops.oracle_calls > 0 && !calls_are_apart(ops)) {
     report.verdict = Verdict::kStructure;
     report.headline = "structure: no call of one program is found in the other";
   } else if (differs(report.logits)) {
@@ -138,6 +144,19 @@ void decide(ReplayReport& report) {
   }
 }
 
+// Part of a run agrees with part of another: that is no agreement of the runs.
+void refuse_incomplete(ReplayReport& report) {
+  const bool oracle = !report.oracle.incomplete.empty();
+  const bool candidate = !report.candidate.incomplete.empty();
+  if (exit_status(report.verdict) != 0 || !(oracle || candidate)) return;
+  report.verdict = Verdict::kIncomplete;
+  report.headline += std::string("; but ") +
+                     (oracle && candidate ? "neither trace is"
+                      : oracle            ? "the oracle's trace is not"
+                                          : "the candidate's trace is not") +
+                     " whole";
+}
+
 }  // namespace
 
 int exit_status(Verdict verdict) {
@@ -147,6 +166,7 @@ int exit_status(Verdict verdict) {
     case Verdict::kTie:
       return 0;
     case Verdict::kUndecided:
+    case Verdict::kIncomplete:
       return 2;
     default:
       return 1;
@@ -156,6 +176,11 @@ int exit_status(Verdict verdict) {
 bool constant_comes_first(const OpsReport& ops) {
   return ops.first_constant &&
          (!ops.first || ops.first_constant->call.oracle_call <= ops.first->oracle_call);
+}
+
+bool calls_are_apart(const OpsReport& ops) {
+  return ops.matched == 0 && ops.oracle_calls + ops.candidate_calls > 0 &&
+         (ops.oracle_foreign == ops.oracle_calls || ops.candidate_foreign == ops.candidate_calls);
 }
 
 const char* verdict_name(Verdict verdict) {
@@ -184,6 +209,8 @@ const char* verdict_name(Verdict verdict) {
       return "logits_differ";
     case Verdict::kUndecided:
       return "cannot_distinguish";
+    case Verdict::kIncomplete:
+      return "incomplete";
   }
   return "unknown";
 }
@@ -217,12 +244,10 @@ Result<Loaded> load(const std::string& path) {
   if (!trace.ok()) return trace.status();
   side.trace = std::move(*trace);
   GOLDENTRACE_RETURN_IF_ERROR(side.trace->check_bytes());
-  for (const Counter& counter : side.trace->summary().counters) {
-    if (counter.severity == CounterSeverity::kError && counter.value > 0) {
-      return Status(Code::kCorrupt, path + ": the program is not whole: " + counter.name + " " +
-                                        std::to_string(counter.value) + ", first at " +
-                                        counter.first);
-    }
+  // A program that lacks calls in its midst would be blamed for what the recorder did.
+  if (side.trace->summary().counter("recorder_errors") > 0) {
+    return Status(Code::kCorrupt,
+                  path + ": the program is not whole: " + incompleteness(side.trace->summary()));
   }
   auto text = side.trace->text();
   if (!text.ok()) return text.status();
@@ -256,11 +281,15 @@ std::int64_t longest_position(const Text& text) {
 }  // namespace
 
 Result<ReplayReport> run_replay(const ReplayOptions& options) {
-  const auto oracle = load(options.oracle);
+  auto oracle = load(options.oracle);
   if (!oracle.ok()) return oracle.status();
-  const auto candidate = load(options.candidate);
+  auto candidate = load(options.candidate);
   if (!candidate.ok()) return candidate.status();
   GOLDENTRACE_RETURN_IF_ERROR(check_comparable(*oracle, *candidate));
+  const auto trimmed = [](const Loaded& side) {
+    return side.trace->summary().counter("calls_trimmed") > 0;
+  };
+  if (trimmed(*oracle) || trimmed(*candidate)) keep_common_steps(oracle->text, candidate->text);
 
   const Header& want = oracle->trace->header();
   const Header& got = candidate->trace->header();
@@ -292,6 +321,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
     }
   }
   decide(report);
+  if (!options.allow_incomplete) refuse_incomplete(report);
   if (exit_status(report.verdict) == 0 && report.ops.outputs == 0 && report.tokens.compared == 0 &&
       !report.tokens.first_step) {
     return Status(

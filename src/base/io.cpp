@@ -105,7 +105,12 @@ class FileSink final : public ByteSink {
   }
 
   Status close() override {
-    if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0 && status_.ok()) {
+    if (fd_ < 0) return status_;
+    // A file that is called whole survives a power cut. Pipes and devices have nothing to flush.
+    if (status_.ok() && ::fsync(fd_) != 0 && errno != EINVAL && errno != EROFS) {
+      status_ = system_error(name_, "write", errno);
+    }
+    if (::close(std::exchange(fd_, -1)) != 0 && status_.ok()) {
       status_ = system_error(name_, "close", errno);
     }
     return status_;

@@ -287,6 +287,40 @@ Hash128 hash_bytes(std::span<const std::byte> bytes) {
   return hash.finish();
 }
 
+struct HashStream::State {
+  TreeHash tree;
+  std::array<std::byte, kHashBlock> block;  // the beginning of one that is not full yet
+  std::size_t filled = 0;
+};
+
+HashStream::HashStream() : state_(std::make_unique<State>()) {}
+HashStream::~HashStream() = default;
+HashStream::HashStream(HashStream&&) noexcept = default;
+HashStream& HashStream::operator=(HashStream&&) noexcept = default;
+
+void HashStream::add(std::span<const std::byte> bytes) {
+  State& state = *state_;
+  if (state.filled > 0) {
+    const std::size_t taken = std::min(bytes.size(), kHashBlock - state.filled);
+    std::copy_n(bytes.begin(), taken,
+                state.block.begin() + static_cast<std::ptrdiff_t>(state.filled));
+    state.filled += taken;
+    bytes = bytes.subspan(taken);
+    if (state.filled < kHashBlock) return;
+    state.tree.add(state.block);
+    state.filled = 0;
+  }
+  const std::size_t whole = bytes.size() / kHashBlock * kHashBlock;
+  state.tree.add(bytes.first(whole));
+  std::ranges::copy(bytes.subspan(whole), state.block.begin());
+  state.filled = bytes.size() - whole;
+}
+
+Hash128 HashStream::finish() {
+  state_->tree.add(std::span(state_->block).first(state_->filled));
+  return state_->tree.finish();
+}
+
 Digest digest_tensor(const TensorView& tensor, bool with_stats) {
   Digest digest;
   TreeHash hash;
@@ -306,6 +340,13 @@ std::vector<std::byte> dense_bytes(const TensorView& tensor) {
     bytes.insert(bytes.end(), dense.begin(), dense.end());
   });
   return bytes;
+}
+
+void write_dense(const TensorView& tensor, std::span<std::byte> out) {
+  walk(tensor, [&](std::span<const std::byte> dense) {
+    std::memcpy(out.data(), dense.data(), dense.size());
+    out = out.subspan(dense.size());
+  });
 }
 
 }  // namespace goldentrace

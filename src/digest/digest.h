@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,7 +18,8 @@ inline constexpr std::size_t kStatsSuperblock = 4096;  // elements
 inline constexpr std::size_t kStatsLanes = 64;
 inline constexpr double kSentinel = 1e30;  // finite elements from here on are counted apart
 
-// A tensor in memory. `data` points at its first element; strides in elements, not negative.
+// A tensor in memory. `data` points at the element with index 0, 0, ...; strides in elements, which
+// may be negative.
 struct TensorView {
   const std::byte* data = nullptr;
   DType dtype = DType::kUInt8;
@@ -29,6 +31,23 @@ struct TensorView {
 // hash = XXH3-128 of the little-endian leaves followed by the byte count as 64 bits.
 Hash128 hash_bytes(std::span<const std::byte> bytes);
 
+// The same of bytes that come in pieces of any length.
+class HashStream {
+ public:
+  HashStream();
+  ~HashStream();
+  HashStream(HashStream&&) noexcept;
+  HashStream& operator=(HashStream&&) noexcept;
+
+  void add(std::span<const std::byte> bytes);
+  // Of all bytes added; nothing may be added afterwards.
+  Hash128 finish();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
 struct Digest {
   Hash128 hash;
   Stats stats;  // meaningful for real float dtypes only
@@ -39,5 +58,7 @@ Digest digest_tensor(const TensorView& tensor, bool with_stats);
 
 // The tensor's elements in row-major order without gaps.
 std::vector<std::byte> dense_bytes(const TensorView& tensor);
+// The same into `out`, which has room for exactly that.
+void write_dense(const TensorView& tensor, std::span<std::byte> out);
 
 }  // namespace goldentrace

@@ -8,12 +8,28 @@ namespace {
 
 Status corrupt(const std::string& what) { return {Code::kCorrupt, what}; }
 
-// Elements from the storage's start to one past the last one that the tensor reaches; -1 on
-// overflow or a negative stride.
-std::int64_t reach(const Geometry& geometry, std::int64_t offset) {
+template <typename Item>
+void append(std::vector<Item>& to, const std::vector<Item>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+}  // namespace
+
+std::int64_t element_count(const Geometry& geometry) {
+  if (std::ranges::any_of(geometry.sizes, [](std::int64_t size) { return size < 0; })) return -1;
+  if (std::ranges::find(geometry.sizes, 0) != geometry.sizes.end()) return 0;
+  std::int64_t count = 1;
+  for (const std::int64_t size : geometry.sizes) {
+    if (__builtin_mul_overflow(count, size, &count)) return -1;
+  }
+  return count;
+}
+
+std::int64_t storage_reach(const Geometry& geometry, std::int64_t offset) {
+  if (std::ranges::any_of(geometry.strides, [](std::int64_t stride) { return stride < 0; })) {
+    return -1;
+  }
   const std::int64_t count = element_count(geometry);
-  const auto negative = [](std::int64_t stride) { return stride < 0; };
-  if (std::ranges::any_of(geometry.strides, negative)) return -1;
   if (count <= 0) return count;
   std::int64_t last = offset;
   for (std::size_t d = 0; d < geometry.sizes.size(); ++d) {
@@ -24,21 +40,6 @@ std::int64_t reach(const Geometry& geometry, std::int64_t offset) {
     }
   }
   return last == std::numeric_limits<std::int64_t>::max() ? -1 : last + 1;
-}
-
-template <typename Item>
-void append(std::vector<Item>& to, const std::vector<Item>& from) {
-  to.insert(to.end(), from.begin(), from.end());
-}
-
-}  // namespace
-
-std::int64_t element_count(const Geometry& geometry) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : geometry.sizes) {
-    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return -1;
-  }
-  return count;
 }
 
 bool is_dense(const Geometry& geometry) {
@@ -91,7 +92,7 @@ Status Dictionary::check_definitions(const ProgramChunk& chunk) const {
     if (tensor.storage >= storages_.size() || tensor.geometry >= geometries_.size()) {
       return corrupt("tensor names an undefined storage or geometry");
     }
-    const std::int64_t elements = reach(geometries_[tensor.geometry], tensor.offset);
+    const std::int64_t elements = storage_reach(geometries_[tensor.geometry], tensor.offset);
     std::int64_t bytes = 0;
     if (tensor.offset < 0 || elements < 0 ||
         __builtin_mul_overflow(elements, static_cast<std::int64_t>(item_size(tensor.dtype)),

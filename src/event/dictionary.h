@@ -54,6 +54,9 @@ class Dictionary {
 
 // Product of the sizes; -1 when it does not fit in 63 bits or a size is negative.
 std::int64_t element_count(const Geometry& geometry);
+// Elements from the storage's start to one past the last that a tensor reaches which begins
+// `offset` elements in; 0 for one without elements, -1 when it overflows.
+std::int64_t storage_reach(const Geometry& geometry, std::int64_t offset);
 // Row-major without gaps, so that the logical bytes are the memory's bytes.
 bool is_dense(const Geometry& geometry);
 // Index one past the node at `index` and all its children. Only for validated nodes.

@@ -115,6 +115,7 @@ enum CallFlag : std::uint8_t {
   kCallNotExecutable = 1,  // an argument is kUnstorable
   kCallFailed = 2,         // it threw; there are no results
   kCallRandom = 4,         // draws from a generator: its results are kept by value
+  kCallLost = 16,          // stands for a call that was lost; nothing is known of it
   kCallForeign = 8,  // no call of PyTorch: a tensor that an engine gave under a name, its scope
 };
 

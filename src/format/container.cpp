@@ -36,8 +36,9 @@ std::uint32_t header_checksum(const ChunkHeaderBytes& bytes) {
 
 }  // namespace
 
-bool sizes_are_possible(Codec codec, std::uint64_t stored_size, std::uint64_t raw_size) {
-  if (stored_size > kMaxChunkSize || raw_size > kMaxChunkSize) return false;
+bool sizes_are_possible(ChunkKind kind, Codec codec, std::uint64_t stored_size,
+                        std::uint64_t raw_size) {
+  if (std::max(stored_size, raw_size) > max_chunk_size(kind)) return false;
   switch (codec) {
     case Codec::kNone:
       return stored_size == raw_size;
@@ -48,11 +49,11 @@ bool sizes_are_possible(Codec codec, std::uint64_t stored_size, std::uint64_t ra
   return true;  // of a later version
 }
 
-FileHeaderBytes encode_file_header() {
+FileHeaderBytes encode_file_header(std::uint16_t minor) {
   FileHeaderBytes bytes{};
   std::memcpy(bytes.data(), kFileMagic.data(), kFileMagic.size());
   put<std::uint16_t>(&bytes[8], kFormatMajor);
-  put<std::uint16_t>(&bytes[10], kFormatMinor);
+  put<std::uint16_t>(&bytes[10], minor);
   return bytes;
 }
 
@@ -106,7 +107,7 @@ Result<ChunkHeader> decode_chunk_header(const ChunkHeaderBytes& bytes) {
   header.raw_size = get<std::uint64_t>(&bytes[16]);
   header.checksum = get<std::uint64_t>(&bytes[24]);
   header.sequence = get<std::uint32_t>(&bytes[32]);
-  if (!sizes_are_possible(header.codec, header.stored_size, header.raw_size)) {
+  if (!sizes_are_possible(header.kind, header.codec, header.stored_size, header.raw_size)) {
     return Status(Code::kCorrupt, "chunk is larger than the format or its codec allows");
   }
   return header;
@@ -128,6 +129,11 @@ Result<std::uint64_t> decode_footer(const FooterBytes& bytes) {
     return Status(Code::kCorrupt, "footer does not match its checksum");
   }
   return get<std::uint64_t>(&bytes[0]);
+}
+
+std::uint64_t max_chunk_size(ChunkKind kind) {
+  return kind == ChunkKind::kProgram || kind == ChunkKind::kTiming ? kMaxProgramSize
+                                                                   : kMaxChunkSize;
 }
 
 std::uint64_t checksum64(std::span<const std::byte> bytes) {

@@ -22,6 +22,8 @@ inline constexpr std::size_t kChunkHeaderSize = 40;
 inline constexpr std::size_t kFooterSize = 24;
 // No chunk may be larger than this, stored or raw; checked before anything is allocated.
 inline constexpr std::uint64_t kMaxChunkSize = 256ull << 20;
+// Nor of one of these kinds, whose items take more memory than bytes of the file.
+inline constexpr std::uint64_t kMaxProgramSize = 16ull << 20;
 // A longer value is split over several values chunks.
 inline constexpr std::uint64_t kMaxValuePart = 64ull << 20;
 // A zstd block of at least 4 bytes decodes to at most 128 KiB: no chunk unfolds further.
@@ -54,13 +56,14 @@ struct ChunkHeader {
 
 // False when no chunk of this codec can have these sizes, by the limits or by what it can decode
 // to.
-bool sizes_are_possible(Codec codec, std::uint64_t stored_size, std::uint64_t raw_size);
+bool sizes_are_possible(ChunkKind kind, Codec codec, std::uint64_t stored_size,
+                        std::uint64_t raw_size);
 
 using FileHeaderBytes = std::array<std::byte, kFileHeaderSize>;
 using ChunkHeaderBytes = std::array<std::byte, kChunkHeaderSize>;
 using FooterBytes = std::array<std::byte, kFooterSize>;
 
-FileHeaderBytes encode_file_header();
+FileHeaderBytes encode_file_header(std::uint16_t minor = kFormatMinor);
 // kCorrupt for another kind of file, kUnsupported for a newer major version.
 Status check_file_header(const FileHeaderBytes& bytes);
 
@@ -70,6 +73,9 @@ Result<ChunkHeader> decode_chunk_header(const ChunkHeaderBytes& bytes);
 
 FooterBytes encode_footer(std::uint64_t index_offset);
 Result<std::uint64_t> decode_footer(const FooterBytes& bytes);
+
+// The limit of both sizes of a chunk of this kind.
+std::uint64_t max_chunk_size(ChunkKind kind);
 
 std::uint64_t checksum64(std::span<const std::byte> bytes);
 // What the index keeps of a chunk's raw bytes.

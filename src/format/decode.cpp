@@ -472,6 +472,25 @@ Status decode_step(const wire::Step& entry, Copier& copy, Step& step) {
   return {};
 }
 
+template <typename... Vectors>
+std::uint64_t bytes_of(const Vectors*... vectors) {
+  return (... + (std::uint64_t{length(vectors)} * sizeof(typename Vectors::return_type)));
+}
+
+// Of all columns. Offsets may lead to one vector many times over; whoever does that is refused.
+std::uint64_t column_bytes(const wire::Program& p) {
+  return bytes_of(p.geometry_rank(), p.geometry_extent(), p.storage_bytes(), p.storage_device(),
+                  p.tensor_storage(), p.tensor_geometry(), p.tensor_dtype(), p.tensor_flags(),
+                  p.tensor_offset(), p.external_call(), p.external_storage(), p.external_version(),
+                  p.external_kind(), p.call_operator(), p.call_scope(), p.call_step(),
+                  p.call_ambient(), p.call_flags(), p.call_arguments(), p.call_results(),
+                  p.call_writes(), p.node_kind(), p.node_value(), p.node_wide(), p.node_version(),
+                  p.write_tensor(), p.write_version(), p.write_flags(), p.stats_count(),
+                  p.stats_nan(), p.stats_positive_infinity(), p.stats_negative_infinity(),
+                  p.stats_sentinel(), p.stats_zero(), p.stats_min(), p.stats_max(), p.stats_sum(),
+                  p.stats_sum_squares());
+}
+
 // The parts of each value must make it up, from its first byte on and in the order of their chunks,
 // and must fit into those: whoever asks for a value allocates what its parts claim, and decodes
 // each chunk once.
@@ -532,6 +551,7 @@ Result<ProgramChunk> decode_program(std::span<const std::byte> raw) {
       !aligned(table->stats_count())) {
     return bad_offsets();
   }
+  if (column_bytes(*table) > raw.size()) return bad_offsets();
   Copier copy(raw);
   GOLDENTRACE_RETURN_IF_ERROR(decode_definitions(*table, copy, chunk));
   if (copy.broken()) return bad_offsets();
@@ -548,6 +568,9 @@ Result<std::vector<Timing>> decode_timing(std::span<const std::byte> raw,
   const std::size_t count = length(table->thread());
   if (!equal_columns(count, table->start_ns(), table->duration_ns())) {
     return corrupt("timing columns differ in length");
+  }
+  if (bytes_of(table->thread(), table->start_ns(), table->duration_ns()) > raw.size()) {
+    return bad_offsets();
   }
   first_call = table->base_calls();
   std::vector<Timing> timings;
@@ -619,6 +642,13 @@ Result<Text> decode_text(std::span<const std::byte> raw) {
     request.stop_ids = copy.scalars(entry->stop_ids());
     request.output_ids = copy.scalars(entry->output_ids());
     request.output_pieces = copy.texts(entry->output_pieces());
+    const auto one_an_id = [](const auto& pieces, const auto& ids) {
+      return pieces.empty() || pieces.size() == ids.size();
+    };
+    if (!copy.broken() && !(one_an_id(request.prompt_pieces, request.prompt_ids) &&
+                            one_an_id(request.output_pieces, request.output_ids))) {
+      return corrupt("pieces are not one for each id");
+    }
     request.output = copy.text(entry->output());
     request.finish_reason = copy.text(entry->finish_reason());
     if (copy.broken()) return bad_offsets();
@@ -644,8 +674,8 @@ Result<Values> decode_values(std::span<const std::byte> raw) {
   std::uint64_t used = 0;
   for (flatbuffers::uoffset_t i = 0; i < length(table->parts()); ++i) {
     const wire::ValuePart* part = table->parts()->Get(i);
-    if (part->length() > values.data.size() - used || part->offset() > part->total() ||
-        part->length() > part->total() - part->offset()) {
+    if ((part->length() == 0 && part->total() > 0) || part->length() > values.data.size() - used ||
+        part->offset() > part->total() || part->length() > part->total() - part->offset()) {
       return corrupt("value part reaches outside its chunk or its value");
     }
     used += part->length();

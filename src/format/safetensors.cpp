@@ -140,6 +140,11 @@ Result<std::vector<std::string>> files_of_folder(const std::filesystem::path& fo
 
 }  // namespace
 
+std::string_view safetensors_dtype(DType dtype) {
+  const auto* row = std::ranges::find(kRows, dtype, &Row::dtype);
+  return row == std::end(kRows) ? std::string_view() : row->name;
+}
+
 Result<std::vector<std::string>> shard_names(const std::string& path, std::string_view index) {
   const Json json = parse_header(index);
   const auto map = json.is_object() ? json.find("weight_map") : json.end();

@@ -16,6 +16,9 @@
 
 namespace goldentrace {
 
+// "BF16"; "" for a dtype that safetensors has no name for.
+std::string_view safetensors_dtype(DType dtype);
+
 // The tensors of one checkpoint. Bytes are read when asked for.
 class Checkpoint {
  public:

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "src/format/compression.h"
@@ -77,11 +76,9 @@ Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset)
 }
 
 Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
-                                             std::uint32_t sequence, std::uint64_t* read_in_vain) {
+                                             std::uint32_t sequence) {
   MarkerFinder markers(source);
-  std::uint64_t of_this_search = 0;
-  if (read_in_vain == nullptr) read_in_vain = &of_this_search;
-  while (*read_in_vain <= 4 * source.size()) {
+  while (true) {
     const auto at = markers.next(from);
     if (!at.ok()) return at.status();
     if (*at == source.size()) break;
@@ -92,9 +89,39 @@ Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint
     auto found = read_chunk_at(source, *at);
     if (found.ok()) return std::optional(std::move(*found));
     if (found.status().code() != Code::kCorrupt) return found.status();
-    *read_in_vain += header->stored_size;
+    // The sizes of a chunk whose header is sound are too; what looks like chunks in it is its own.
+    from = *at + kChunkHeaderSize + header->stored_size;
   }
   return std::optional<FoundChunk>();
+}
+
+Status Continuity::add(const FoundChunk& found) {
+  const ChunkKind kind = found.header.kind;
+  if (kind != ChunkKind::kProgram && kind != ChunkKind::kTiming && kind != ChunkKind::kParameters) {
+    return {};
+  }
+  Bytes raw;
+  GOLDENTRACE_RETURN_IF_ERROR(decompress(found.header, found.stored, raw));
+  if (kind == ChunkKind::kProgram) {
+    const auto program = decode_program(raw);
+    return program.ok() ? dictionary_.absorb(*program) : program.status();
+  }
+  if (kind == ChunkKind::kTiming) {
+    std::uint64_t first = 0;
+    const auto timings = decode_timing(raw, first);
+    if (!timings.ok()) return timings.status();
+    if (first != timings_) return {Code::kCorrupt, "timings do not continue those before"};
+    timings_ += timings->size();
+    return {};
+  }
+  const auto parameters = decode_parameters(raw);
+  if (!parameters.ok()) return parameters.status();
+  for (const Parameter& parameter : *parameters) {
+    if (parameter.tensor >= dictionary_.tensors()) {
+      return {Code::kCorrupt, "parameter '" + parameter.name + "' is an undefined tensor"};
+    }
+  }
+  return {};
 }
 
 Status Indexer::add(const FoundChunk& found) {
@@ -115,11 +142,7 @@ Status Indexer::add(const FoundChunk& found) {
   if (parts_.size() > kMaxParts - values_.size()) {
     return {Code::kCorrupt, "more parts of values than an index can list"};
   }
-  for (const ValuePart& part : parts_) {
-    values_.push_back({{part.hash, part.offset, static_cast<std::uint32_t>(part.length),
-                        static_cast<std::uint32_t>(index_.chunks.size())},
-                       part.total});
-  }
+  for (const ValuePart& part : parts_) values_.add(part, index_.chunks.size());
   index_.chunks.push_back(entry);
   return status;
 }
@@ -157,24 +180,7 @@ Status Indexer::add_decoded(std::span<const std::byte> raw, ChunkEntry& entry) {
 }
 
 Index Indexer::finish() {
-  std::sort(values_.begin(), values_.end(), [](const Value& left, const Value& right) {
-    return std::tie(left.entry.hash, left.entry.offset) <
-           std::tie(right.entry.hash, right.entry.offset);
-  });
-  for (auto value = values_.begin(); value != values_.end();) {
-    auto next = value;
-    std::uint64_t length = 0;
-    const std::size_t known = index_.values.size();
-    for (; next != values_.end() && next->entry.hash == value->entry.hash; ++next) {
-      const bool whole = length == value->total && index_.values.size() > known;
-      const bool idle = next->entry.length == 0 && value->total > 0;
-      if (next->entry.offset != length || whole || idle) continue;
-      length += next->entry.length;
-      index_.values.push_back(next->entry);
-    }
-    if (length != value->total) index_.values.resize(known);
-    value = next;
-  }
+  index_.values = values_.finish();
   return std::move(index_);
 }
 

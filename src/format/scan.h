@@ -8,7 +8,9 @@
 
 #include "src/base/io.h"
 #include "src/base/status.h"
+#include "src/event/dictionary.h"
 #include "src/format/codec.h"
+#include "src/format/value_index.h"
 
 namespace goldentrace {
 
@@ -24,12 +26,21 @@ struct FoundChunk {
 Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset);
 
 // The next whole chunk at `from` or later whose sequence number is at least `sequence`; none when
-// there is no more. Reads the file once; gives up after four times its size has been read in
-// chunks that turned out damaged, which only a hostile file asks for. Whoever searches one file
-// again and again hands over one counter of those bytes, 0 at first, or the bound is each search's.
+// there is no more. Reads every byte once at most, but for markers.
 Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint64_t from,
-                                             std::uint32_t sequence,
-                                             std::uint64_t* read_in_vain = nullptr);
+                                             std::uint32_t sequence);
+
+// Whether chunks, in the order of the file, go with those before them: programs continue, ids are
+// defined, timings follow one another, parameters are of known tensors.
+class Continuity {
+ public:
+  // kCorrupt says what does not fit; kUnsupported comes from decoding.
+  Status add(const FoundChunk& found);
+
+ private:
+  Dictionary dictionary_;
+  std::uint64_t timings_ = 0;
+};
 
 // Builds an index from the chunks themselves.
 class Indexer {
@@ -44,14 +55,10 @@ class Indexer {
   Index finish();
 
  private:
-  struct Value {
-    ValueEntry entry;
-    std::uint64_t total;
-  };
   Status add_decoded(std::span<const std::byte> raw, ChunkEntry& entry);
 
   Index index_;
-  std::vector<Value> values_;
+  ValueIndex values_;
   std::vector<ValuePart> parts_;
 };
 

@@ -5,6 +5,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/digest/digest.h"
 #include "src/format/compression.h"
 
 namespace goldentrace {
@@ -71,6 +72,8 @@ Status TraceReader::open_index(std::uint64_t index_offset) {
     return {Code::kCorrupt, at_offset(name(), index_offset, index.status().message())};
   }
   index_ = std::move(*index);
+  index_entry_ = {found->offset,     found->header.stored_size, found->header.raw_size, {}, 0, 0,
+                  ChunkKind::kIndex, found->header.codec};
   return check_index(index_offset, found->header.sequence);
 }
 
@@ -81,8 +84,11 @@ Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequen
   // Chunks stand one after the other and fill the file up to the index.
   std::uint64_t expected = kFileHeaderSize;
   for (const ChunkEntry& chunk : index_.chunks) {
+    const bool counted = chunk.kind == ChunkKind::kProgram || chunk.kind == ChunkKind::kTiming;
+    const bool unknown = chunk.kind > ChunkKind::kIndex;
     if (chunk.offset != expected || chunk.offset > index_offset ||
-        !sizes_are_possible(chunk.codec, chunk.stored_size, chunk.raw_size)) {
+        !sizes_are_possible(chunk.kind, chunk.codec, chunk.stored_size, chunk.raw_size) ||
+        (!counted && !unknown && (chunk.first_call != 0 || chunk.calls != 0))) {
       return refuse("index does not match the file");
     }
     expected += kChunkHeaderSize + chunk.stored_size;
@@ -94,6 +100,7 @@ Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequen
     return std::count_if(index_.chunks.begin(), index_.chunks.end(),
                          [&](const ChunkEntry& chunk) { return chunk.kind == kind; });
   };
+  if (count(ChunkKind::kIndex) > 0) return refuse("a trace has one index");
   if (index_.chunks.empty() || index_.chunks.front().kind != ChunkKind::kHeader ||
       count(ChunkKind::kHeader) != 1 || count(ChunkKind::kSummary) != 1) {
     return refuse("a trace begins with its only header chunk and has one summary");
@@ -104,33 +111,43 @@ Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequen
 // What a recorder that died has left: whole chunks in a row.
 Status TraceReader::open_cut() {
   Indexer indexer;
+  Continuity continuity;
   std::uint64_t offset = kFileHeaderSize;
   std::string why = "the file ends there";
+  bool summary = false;
   std::uint32_t sequence = 0;
-  for (bool summary = false; offset < source_->size(); ++sequence) {
+  for (; offset < source_->size(); ++sequence) {
     const auto found = read_chunk_at(*source_, offset);
-    if (!found.ok() && found.status().code() != Code::kCorrupt) return found.status();
-    const bool fits = found.ok() && found->header.sequence == sequence &&
-                      (found->header.kind == ChunkKind::kHeader) == (sequence == 0) &&
-                      !(summary && found->header.kind == ChunkKind::kSummary);
-    if (!fits) {
-      why = found.ok() ? "this chunk does not follow the one before" : found.status().message();
-      break;
+    Status status = found.status();
+    if (!found.ok() && status.code() != Code::kCorrupt) return status;
+    if (found.ok()) {
+      const ChunkKind kind = found->header.kind;
+      if (found->header.sequence != sequence || (kind == ChunkKind::kHeader) != (sequence == 0) ||
+          (summary && kind == ChunkKind::kSummary)) {
+        status = {Code::kCorrupt, "this chunk does not follow the one before"};
+      } else if (kind == ChunkKind::kIndex) {
+        offset = found->end();
+        status = {Code::kCorrupt, "the footer is missing"};
+      } else {
+        status = continuity.add(*found);
+        if (status.ok()) status = indexer.add(*found);
+        if (status.code() == Code::kUnsupported && found->header.kind > ChunkKind::kIndex)
+          status = {};
+        if (status.code() == Code::kUnsupported) {
+          return {status.code(), at_offset(name(), offset, status.message())};
+        }
+        summary |= kind == ChunkKind::kSummary;
+      }
     }
-    if (found->header.kind == ChunkKind::kIndex) {
-      offset = found->end();
-      why = "the footer is missing";
-      break;
-    }
-    if (Status status = indexer.add(*found); status.code() == Code::kCorrupt) {
+    if (!status.ok()) {
       why = status.message();
       break;
     }
-    summary |= found->header.kind == ChunkKind::kSummary;
     offset = found->end();
   }
   if (sequence == 0) return {Code::kCorrupt, at_offset(name(), offset, "no whole chunk: " + why)};
   index_ = indexer.finish();
+  cut_at_ = offset;
   summary_.counters.push_back({"trace_cut", CounterSeverity::kError, CounterOrigin::kReading, 1,
                                "at offset " + std::to_string(offset) + ": " + why});
   return {};
@@ -169,7 +186,8 @@ Status TraceReader::open_header_and_summary() {
   return {};
 }
 
-Result<FoundChunk> TraceReader::read_found(const ChunkEntry& entry, std::uint32_t sequence) const {
+Result<FoundChunk> TraceReader::read_stored(std::size_t i) const {
+  const ChunkEntry& entry = i < index_.chunks.size() ? index_.chunks[i] : index_entry_;
   auto found = read_chunk_at(*source_, entry.offset);
   if (!found.ok()) {
     return Status(found.status().code(), at_offset(name(), entry.offset, found.status().message()));
@@ -177,47 +195,42 @@ Result<FoundChunk> TraceReader::read_found(const ChunkEntry& entry, std::uint32_
   const ChunkHeader& header = found->header;
   if (header.kind != entry.kind || header.codec != entry.codec ||
       header.stored_size != entry.stored_size || header.raw_size != entry.raw_size ||
-      header.sequence != sequence) {
+      header.sequence != i) {
     return Status(Code::kCorrupt,
                   at_offset(name(), entry.offset, "chunk is not the one in the index"));
   }
   return found;
 }
 
-Result<Bytes> TraceReader::read_raw(const ChunkEntry& entry, std::uint32_t sequence) const {
-  auto found = read_found(entry, sequence);
-  if (!found.ok()) return found.status();
-  if (entry.codec == Codec::kNone && found->header.item_size == 0 &&
-      found->stored.size() == entry.raw_size) {
-    return std::move(found->stored);
-  }
-  Bytes raw;
-  if (Status status = decompress(found->header, found->stored, raw); !status.ok()) {
-    return Status(status.code(),
-                  at_offset(name(), entry.offset + kChunkHeaderSize, status.message()));
-  }
-  return raw;
-}
-
 Status TraceReader::check_bytes() const {
   for (std::size_t i = 0; i < index_.chunks.size(); ++i) {
-    GOLDENTRACE_RETURN_IF_ERROR(
-        read_found(index_.chunks[i], static_cast<std::uint32_t>(i)).status());
+    GOLDENTRACE_RETURN_IF_ERROR(read_stored(i).status());
   }
   return {};
 }
 
 Result<Bytes> TraceReader::read_chunk(std::size_t i) const {
-  auto raw = read_raw(index_.chunks[i], static_cast<std::uint32_t>(i));
-  const Hash128& content = index_.chunks[i].content;
-  if (raw.ok() && content != Hash128() && content_hash(*raw) != content) {
+  auto found = read_stored(i);
+  if (!found.ok()) return found.status();
+  const ChunkHeader& header = found->header;
+  Bytes raw;
+  if (header.codec == Codec::kNone && header.item_size == 0 &&
+      found->stored.size() == header.raw_size) {
+    raw = std::move(found->stored);
+  } else if (Status status = decompress(header, found->stored, raw); !status.ok()) {
+    return Status(status.code(),
+                  at_offset(name(), found->offset + kChunkHeaderSize, status.message()));
+  }
+  const Hash128 content = i < index_.chunks.size() ? index_.chunks[i].content : Hash128();
+  if (content != Hash128() && content_hash(raw) != content) {
     return at_chunk(i, {Code::kCorrupt, "chunk does not match its content hash in the index"});
   }
   return raw;
 }
 
 Status TraceReader::at_chunk(std::size_t i, const Status& status) const {
-  return {status.code(), at_offset(name(), index_.chunks[i].offset, status.message())};
+  const ChunkEntry& entry = i < index_.chunks.size() ? index_.chunks[i] : index_entry_;
+  return {status.code(), at_offset(name(), entry.offset, status.message())};
 }
 
 Result<std::vector<Parameter>> TraceReader::parameters() const {
@@ -262,6 +275,9 @@ Result<std::vector<Timing>> TraceReader::timings() const {
     std::uint64_t first = 0;
     auto some = decode_timing(*raw, first);
     if (!some.ok()) return at_chunk(i, some.status());
+    if (first != index_.chunks[i].first_call || some->size() != index_.chunks[i].calls) {
+      return at_chunk(i, {Code::kCorrupt, "chunk does not hold the timings that the index says"});
+    }
     if (first != all.size()) {
       return at_chunk(i, {Code::kCorrupt, "timings do not continue those before"});
     }
@@ -316,26 +332,39 @@ const TraceReader::LoadedPart* TraceReader::find_part(const ValueEntry& entry) c
 }
 
 Status TraceReader::read_value(const Hash128& hash, std::span<std::byte> out) const {
-  const auto entries = parts_of(hash);
-  if (entries.empty()) {
-    return {Code::kNotFound, name() + ": no value is kept under " + to_hex(hash)};
+  if (const auto size = value_size(hash); size && *size != out.size()) {
+    return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
   }
+  auto at = out.begin();
+  return visit_value(hash, [&](std::span<const std::byte> bytes) {
+    at = std::ranges::copy(bytes, at).out;
+    return Status();
+  });
+}
+
+Status TraceReader::visit_value(const Hash128& hash, const TakeBytes& take) const {
+  const auto entries = parts_of(hash);
+  const auto size = value_size(hash);
+  if (!size) return {Code::kNotFound, name() + ": no value is kept under " + to_hex(hash)};
   std::uint64_t done = 0;
+  HashStream digest;
   for (const ValueEntry& entry : entries) {
     GOLDENTRACE_RETURN_IF_ERROR(load_values(entry.chunk));
     const LoadedPart* found = find_part(entry);
     if (found == nullptr) {
       return at_chunk(entry.chunk, {Code::kCorrupt, "value is not where the index says"});
     }
-    if (found->offset != done || found->total != out.size()) {
+    // Parts that follow one another and add up to their total fit into `size`.
+    if (found->offset != done || found->total != *size) {
       return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
     }
     const auto bytes = loaded_->data.subspan(found->at, found->length);
-    std::copy(bytes.begin(), bytes.end(), out.begin() + static_cast<std::ptrdiff_t>(done));
+    digest.add(bytes);
+    GOLDENTRACE_RETURN_IF_ERROR(take(bytes));
     done += found->length;
   }
-  if (done != out.size()) {
-    return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
+  if (digest.finish() != hash) {
+    return {Code::kCorrupt, name() + ": value " + to_hex(hash) + " does not hash to its name"};
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,12 +32,23 @@ class TraceReader {
   // Of a file without footer: the counters that it has, and `trace_cut`.
   [[nodiscard]] const Summary& summary() const { return summary_; }
   [[nodiscard]] std::span<const ChunkEntry> chunks() const { return index_.chunks; }
+  // Where values are, sorted by hash, then offset.
+  [[nodiscard]] std::span<const ValueEntry> values() const { return index_.values; }
+
+  // Where the readable part of a file without footer ends; none when the file is whole.
+  [[nodiscard]] std::optional<std::uint64_t> cut_at() const { return cut_at_; }
 
   // Checks the stored bytes of every chunk against their checksums, at reading speed.
   Status check_bytes() const;
 
-  // Raw bytes of chunk `i`, checked against its checksum and its content hash.
+  // Chunk `i` as it is stored, checked against its checksum, its index entry and its number. The
+  // index chunk is the one after the last, where there is one.
+  Result<FoundChunk> read_stored(std::size_t i) const;
+  // Raw bytes of chunk `i`, checked against its content hash too.
   Result<Bytes> read_chunk(std::size_t i) const;
+  // `status` with the file's name and chunk `i`'s offset put before its message.
+  [[nodiscard]] Status at_chunk(std::size_t i, const Status& status) const;
+
   Result<std::vector<Parameter>> parameters() const;
   // All text chunks joined.
   Result<Text> text() const;
@@ -48,8 +60,13 @@ class TraceReader {
   [[nodiscard]] std::optional<std::uint64_t> value_size(const Hash128& hash) const;
   // kNotFound when no bytes are kept under `hash`.
   Result<Bytes> value(const Hash128& hash) const;
-  // Into memory of the caller's, value_size(hash) bytes.
+  // Into memory of the caller's, value_size(hash) bytes. The bytes are proven to have this hash.
   Status read_value(const Hash128& hash, std::span<std::byte> out) const;
+  // Hands the value's bytes to `take` part by part, so that memory is that of one part. The first
+  // status that is not ok ends it and is returned; kCorrupt may come after the last part, when the
+  // bytes prove not to have this hash.
+  using TakeBytes = std::function<Status(std::span<const std::byte>)>;
+  Status visit_value(const Hash128& hash, const TakeBytes& take) const;
 
  private:
   explicit TraceReader(std::unique_ptr<ByteSource> source) : source_(std::move(source)) {}
@@ -62,14 +79,11 @@ class TraceReader {
   Status load_values(std::uint32_t chunk) const;
   struct LoadedPart;
   const LoadedPart* find_part(const ValueEntry& entry) const;
-  // The chunk as it is stored, checked against its checksum, its index entry and its number.
-  Result<FoundChunk> read_found(const ChunkEntry& entry, std::uint32_t sequence) const;
-  Result<Bytes> read_raw(const ChunkEntry& entry, std::uint32_t sequence) const;
-  // Status with the file's name and chunk `i`'s offset put before the message.
-  Status at_chunk(std::size_t i, const Status& status) const;
 
   std::unique_ptr<ByteSource> source_;
   Index index_;
+  ChunkEntry index_entry_;  // of the index chunk itself
+  std::optional<std::uint64_t> cut_at_;
   Header header_;
   Summary summary_;
   // The values chunk decoded last: neighbouring small values share one.

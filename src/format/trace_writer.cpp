@@ -1,7 +1,6 @@
 #include "src/format/trace_writer.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace goldentrace {
@@ -21,9 +20,20 @@ Result<std::unique_ptr<TraceWriter>> TraceWriter::create(std::unique_ptr<ByteSin
   std::unique_ptr<TraceWriter> writer(new TraceWriter(std::move(sink), options));
   header.major = kFormatMajor;
   header.minor = kFormatMinor;
-  GOLDENTRACE_RETURN_IF_ERROR(writer->write_bytes(encode_file_header()));
-  GOLDENTRACE_RETURN_IF_ERROR(writer->write_chunk(ChunkKind::kHeader, encode_header(header), 0, 0));
+  GOLDENTRACE_RETURN_IF_ERROR(writer->write_bytes(encode_file_header(kFormatMinor)));
+  GOLDENTRACE_RETURN_IF_ERROR(writer->write_header(header));
   return writer;
+}
+
+Result<std::unique_ptr<TraceWriter>> TraceWriter::create_copy(std::unique_ptr<ByteSink> sink,
+                                                              std::uint16_t minor) {
+  std::unique_ptr<TraceWriter> writer(new TraceWriter(std::move(sink), {}));
+  GOLDENTRACE_RETURN_IF_ERROR(writer->write_bytes(encode_file_header(minor)));
+  return writer;
+}
+
+Status TraceWriter::write_header(const Header& header) {
+  return write_chunk(ChunkKind::kHeader, encode_header(header), 0, 0);
 }
 
 Status TraceWriter::write_program(const ProgramChunk& chunk) {
@@ -31,7 +41,10 @@ Status TraceWriter::write_program(const ProgramChunk& chunk) {
   const auto calls = static_cast<std::uint32_t>(chunk.calls.size());
   GOLDENTRACE_RETURN_IF_ERROR(
       write_chunk(ChunkKind::kProgram, encode_program(chunk), chunk.base.calls, calls));
-  if (chunk.timings.empty()) return {};
+  return chunk.timings.empty() ? Status() : write_timing(chunk);
+}
+
+Status TraceWriter::write_timing(const ProgramChunk& chunk) {
   return write_chunk(ChunkKind::kTiming, encode_timing(chunk), chunk.base.calls,
                      static_cast<std::uint32_t>(chunk.timings.size()));
 }
@@ -85,10 +98,12 @@ Status TraceWriter::flush_values() {
 Status TraceWriter::close(const Summary& summary) {
   GOLDENTRACE_RETURN_IF_ERROR(flush_values());
   GOLDENTRACE_RETURN_IF_ERROR(write_chunk(ChunkKind::kSummary, encode_summary(summary), 0, 0));
-  std::sort(index_.values.begin(), index_.values.end(),
-            [](const ValueEntry& left, const ValueEntry& right) {
-              return std::tie(left.hash, left.offset) < std::tie(right.hash, right.offset);
-            });
+  return close_copied();
+}
+
+Status TraceWriter::close_copied() {
+  GOLDENTRACE_RETURN_IF_ERROR(status_);
+  index_.values = values_.finish();
   const std::uint64_t index_offset = offset_;
   GOLDENTRACE_RETURN_IF_ERROR(write_chunk(ChunkKind::kIndex, encode_index(index_), 0, 0));
   GOLDENTRACE_RETURN_IF_ERROR(write_bytes(encode_footer(index_offset)));
@@ -106,7 +121,7 @@ Status TraceWriter::write_bytes(std::span<const std::byte> bytes) {
 Status TraceWriter::write_chunk(ChunkKind kind, const Bytes& raw, std::uint64_t first_call,
                                 std::uint32_t calls) {
   if (!status_.ok()) return status_;
-  if (raw.size() > kMaxChunkSize) {
+  if (raw.size() > max_chunk_size(kind)) {
     status_ = {Code::kInvalidArgument, sink_->name() + ": a chunk of " +
                                            std::to_string(raw.size()) +
                                            " bytes is larger than the format allows"};
@@ -126,10 +141,7 @@ Status TraceWriter::write_chunk(ChunkKind kind, const Bytes& raw, std::uint64_t 
 Status TraceWriter::write_values(std::span<const ValuePart> parts, std::span<const std::byte> data,
                                  std::size_t item_size) {
   if (!status_.ok()) return status_;
-  for (const ValuePart& part : parts) {
-    index_.values.push_back({part.hash, part.offset, static_cast<std::uint32_t>(part.length),
-                             static_cast<std::uint32_t>(index_.chunks.size())});
-  }
+  for (const ValuePart& part : parts) values_.add(part, index_.chunks.size());
   raw_ = encode_values(parts, data, std::move(raw_));
   const auto stored = compressor_.values(raw_, item_size, options_.values);
   if (!stored.ok()) return status_ = stored.status();
@@ -145,8 +157,7 @@ Status TraceWriter::copy_chunk(const ChunkEntry& entry, std::uint8_t item_size,
                                std::span<const ValuePart> parts) {
   GOLDENTRACE_RETURN_IF_ERROR(flush_values());
   for (const ValuePart& part : parts) {
-    index_.values.push_back({part.hash, part.offset, static_cast<std::uint32_t>(part.length),
-                             static_cast<std::uint32_t>(index_.chunks.size())});
+    values_.add(part, index_.chunks.size());
     kept_.insert(part.hash);
   }
   return write_stored(entry, {entry.codec, item_size, stored});

@@ -12,6 +12,7 @@
 #include "src/base/status.h"
 #include "src/format/codec.h"
 #include "src/format/compression.h"
+#include "src/format/value_index.h"
 
 namespace goldentrace {
 
@@ -41,12 +42,19 @@ class TraceWriter {
   // Keeps `bytes`, numbers of `item_size` bytes each, under `hash`; bytes already kept are not
   // written again.
   Status write_value(const Hash128& hash, std::span<const std::byte> bytes, std::size_t item_size);
+  // A trace whose chunks are copied from another's, the header chunk first; `minor` is its version.
+  static Result<std::unique_ptr<TraceWriter>> create_copy(std::unique_ptr<ByteSink> sink,
+                                                          std::uint16_t minor);
+  Status write_header(const Header& header);
+  Status write_timing(const ProgramChunk& chunk);
   // A chunk as another file holds it, under its next sequence number. `entry` is its row of that
   // file's index; `parts` are what a values chunk holds.
   Status copy_chunk(const ChunkEntry& entry, std::uint8_t item_size,
                     std::span<const std::byte> stored, std::span<const ValuePart> parts);
   // Summary, index, footer. The file is whole only when this returns ok.
   Status close(const Summary& summary);
+  // The same when the summary has been copied.
+  Status close_copied();
 
   [[nodiscard]] const Status& status() const { return status_; }
   [[nodiscard]] std::uint64_t bytes_written() const { return offset_; }
@@ -76,6 +84,7 @@ class TraceWriter {
   std::uint64_t offset_ = 0;
   std::uint32_t sequence_ = 0;
   Index index_;
+  ValueIndex values_;
   std::set<Hash128> kept_;  // ordered: a file that is copied may hold hashes made to collide
   std::array<Gathered, 4> gathered_;  // items of 1, 2, 4 and 8 bytes
   Compressor compressor_;

@@ -1,5 +1,7 @@
 // A whole file: everything that a reader can be asked for, then the same file cut off, then a
 // search for its chunks.
+#include "src/format/difference.h"
+#include "src/format/recover.h"
 #include "src/format/scan.h"
 #include "src/format/trace_reader.h"
 #include "tests/fuzz/fuzz.h"
@@ -65,12 +67,27 @@ void search(const Bytes& file) {
   }
 }
 
+// What is recovered of a file is a trace, and nothing more is found in it than was there.
+void recovery(const Bytes& file) {
+  Bytes out;
+  const auto recovered = recover(open_memory("input", file), write_memory(&out));
+  if (!recovered.ok()) return;
+  const auto reader = TraceReader::open(open_memory("recovered", out));
+  if (reader.ok()) {
+    fuzz::require(!(*reader)->cut_at(), "a recovered file has a footer");
+    const auto difference = first_difference(**reader, **reader);
+    fuzz::require(!difference.ok() || !*difference, "a program is its own equal");
+  }
+  read_everything(out);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Bytes file = fuzz::bytes_of(data, size);
   read_everything(file);
   search(file);
+  recovery(file);
   if (file.size() > kFooterSize) {
     file.resize(file.size() - kFooterSize);
     read_everything(file);

@@ -5,7 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "recorder/chunk_builder.h"
+#include "src/event/chunk_builder.h"
 #include "tests/recorder/recording.h"
 
 namespace goldentrace {

@@ -36,6 +36,7 @@ struct RunCall {
   std::vector<RunOutput> outputs;
   std::vector<Node> arguments{};  // no tensors: alignment and bands do not look at them
   std::vector<Node> results{};    // beside the outputs: numbers that go back to Python
+  std::uint8_t flags = 0;         // CallFlag
 };
 
 struct MadeRun {
@@ -149,6 +150,7 @@ class RunWriter {
     call.op = intern(ops_, from.op, chunk_.operators, Operator{from.op, ""});
     call.scope = intern(scopes_, from.scope, chunk_.scopes, from.scope);
     call.step = step;
+    call.flags = from.flags;
     call.arguments = static_cast<std::uint16_t>(from.arguments.size());
     call.results = static_cast<std::uint16_t>(from.outputs.size() + from.results.size());
     call.writes = static_cast<std::uint16_t>(from.outputs.size());

@@ -117,7 +117,7 @@ Status read_program(const TraceReader& reader, ReadOutcome& outcome) {
 Status read_everything(const Bytes& file, ReadOutcome& outcome) {
   const auto reader = TraceReader::open(open_memory("trace", file));
   if (!reader.ok()) return reader.status();
-  outcome.cut = (*reader)->summary().counter("trace_cut") > 0;
+  outcome.cut = (*reader)->cut_at().has_value();
   for (std::size_t i = 0; i < (*reader)->chunks().size(); ++i) {
     GOLDENTRACE_RETURN_IF_ERROR(decode_chunk(**reader, i));
   }
@@ -320,24 +320,48 @@ ReadOutcome read_all(const Bytes& file) {
   return outcome;
 }
 
-FileBuilder::FileBuilder() { append(file_, encode_file_header()); }
+FileBuilder::FileBuilder(std::uint16_t minor) {
+  append(file_, encode_file_header(minor));
+}
 
 void FileBuilder::add(ChunkKind kind, const Bytes& raw, std::uint64_t first_call,
                       std::uint32_t calls, Codec codec) {
   index_.chunks.push_back(
       {file_.size(), raw.size(), raw.size(), content_hash(raw), first_call, calls, kind, codec});
-  add_bytes(kind, codec, raw);
+  ChunkHeader header;
+  header.kind = kind;
+  header.codec = codec;
+  header.raw_size = raw.size();
+  add_bytes(header, raw);
 }
 
-void FileBuilder::add_bytes(ChunkKind kind, Codec codec, const Bytes& raw) {
-  const ChunkHeader header{kind, codec, 0, raw.size(), raw.size(), checksum64(raw), sequence_++};
-  append(file_, encode_chunk_header(header));
-  append(file_, raw);
+void FileBuilder::add_stored(ChunkKind kind, Codec codec, std::uint8_t item_size,
+                             const Bytes& stored, std::uint64_t raw_size) {
+  index_.chunks.push_back({file_.size(), stored.size(), raw_size, {}, 0, 0, kind, codec});
+  ChunkHeader header;
+  header.kind = kind;
+  header.codec = codec;
+  header.item_size = item_size;
+  header.raw_size = raw_size;
+  add_bytes(header, stored);
+}
+
+void FileBuilder::add_bytes(const ChunkHeader& header, const Bytes& stored) {
+  ChunkHeader complete = header;
+  complete.stored_size = stored.size();
+  complete.checksum = checksum64(stored);
+  complete.sequence = sequence_++;
+  append(file_, encode_chunk_header(complete));
+  append(file_, stored);
 }
 
 Bytes FileBuilder::finish() {
   const std::uint64_t offset = file_.size();
-  add_bytes(ChunkKind::kIndex, Codec::kNone, encode_index(index_));
+  const Bytes raw = pad_index(encode_index(index_));
+  ChunkHeader header;
+  header.kind = ChunkKind::kIndex;
+  header.raw_size = raw.size();
+  add_bytes(header, raw);
   append(file_, encode_footer(offset));
   return file_;
 }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,15 +45,20 @@ ReadOutcome read_all(const Bytes& file);
 // Files that TraceWriter would not write. `finish` appends index and footer.
 class FileBuilder {
  public:
-  FileBuilder();
+  explicit FileBuilder(std::uint16_t minor = kFormatMinor);
   // Appends a chunk stored as it is, and its entry in the index.
   void add(ChunkKind kind, const Bytes& raw, std::uint64_t first_call = 0, std::uint32_t calls = 0,
            Codec codec = Codec::kNone);
+  // The same of bytes that are stored in some way already.
+  void add_stored(ChunkKind kind, Codec codec, std::uint8_t item_size, const Bytes& stored,
+                  std::uint64_t raw_size);
   Index& index() { return index_; }
   Bytes finish();
+  // What finish() makes of the encoded index.
+  std::function<Bytes(const Bytes&)> pad_index = [](const Bytes& raw) { return raw; };
 
  private:
-  void add_bytes(ChunkKind kind, Codec codec, const Bytes& raw);
+  void add_bytes(const ChunkHeader& header, const Bytes& stored);
   Bytes file_;
   Index index_;
   std::uint32_t sequence_ = 0;

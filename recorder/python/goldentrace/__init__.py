@@ -6,15 +6,21 @@
         recording.step(1)
         model(next_id)            # step 1
 
+Traces of any engine, without torch: goldentrace.Writer writes one, goldentrace.open reads one.
+
 Everything of substance happens in C++; this layer hands over names and JSON. Importing it costs
 nothing: torch is loaded by what needs it.
 """
 
-__all__ = ["Recording", "RecordingError", "record", "tensor_hash"]
+import importlib
+
+# Name: the module that it comes from.
+_NAMES = {"Recording": "recording", "RecordingError": "recording", "record": "recording",
+          "tensor_hash": "recording", "Writer": "writer", "open": "reader", "TraceError": "capi"}
+__all__ = [name for name in _NAMES if name != "open"]  # which * must not hide
 
 
 def __getattr__(name):
-    if name not in __all__:
+    if name not in _NAMES:
         raise AttributeError(f"module 'goldentrace' has no attribute {name!r}")
-    from goldentrace import recording
-    return getattr(recording, name)
+    return getattr(importlib.import_module("goldentrace." + _NAMES[name]), name)

@@ -205,7 +205,7 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=(), forced=None):
 
 def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dtype="bfloat16",
                  attn="eager", device="cpu", max_new_tokens=None, ignore_eos=False, rules=(),
-                 fail_at_call=0, command=None, forced=None, parameters=None,
+                 compress="values=fast", fail_at_call=0, command=None, forced=None, parameters=None,
                  strict=False, check_reads=False):
     """Records one greedy run of a loaded model. Returns (ids that went on, last-position logits).
 
@@ -217,25 +217,26 @@ def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dt
     if max_new_tokens is None:
         max_new_tokens = 16 if forced is None else len(forced)
     stops = [] if ignore_eos else stop_ids_of(model)
-    with gt.record(path, model, parameters=parameters, rules=rules, fail_at_call=fail_at_call,
-                   strict=strict, check_reads=check_reads,
+    settings = {"do_sample": "false", "max_new_tokens": str(max_new_tokens),
+                "ignore_eos": str(ignore_eos).lower()}
+    if forced is not None:
+        settings["forced"] = "true"
+    request = {
+        "id": 0,
+        "prompt": prompt,
+        "prompt_ids": list(ids),
+        "prompt_pieces": pieces_of(tokenizer, ids),
+        "sampling": [{"name": name, "value": value, "origin": "request"}
+                     for name, value in settings.items()],
+        "stop_ids": stops,
+    }
+    with gt.record(path, model, parameters=parameters, rules=rules, compress=compress,
+                   fail_at_call=fail_at_call, strict=strict, check_reads=check_reads,
                    header=header_of(model, dtype, attn, device, command or sys.argv)) as recording:
+        recording.text(requests=[request])  # a run that dies has its prompt in the trace
         made, steps, logits = generate(recording, model, ids, max_new_tokens, stops, forced)
-        settings = {"do_sample": "false", "max_new_tokens": str(max_new_tokens),
-                    "ignore_eos": str(ignore_eos).lower()}
-        if forced is not None:
-            settings["forced"] = "true"
-        recording.text(requests=[{
-            "id": 0,
-            "prompt": prompt,
-            "prompt_ids": list(ids),
-            "prompt_pieces": pieces_of(tokenizer, ids),
-            "sampling": [{"name": name, "value": value, "origin": "request"}
-                         for name, value in settings.items()],
-            "stop_ids": stops,
-            "output_ids": made,
-            "output_pieces": pieces_of(tokenizer, made),
-        }], steps=steps)
+        recording.text(requests=[{**request, "output_ids": made,
+                                  "output_pieces": pieces_of(tokenizer, made)}], steps=steps)
     return made, logits
 
 
@@ -254,7 +255,8 @@ def _record_run(run, model, tokenizer, parameters, options):
         model, ids, run["output"], parameters=parameters, tokenizer=tokenizer,
         prompt=run["prompt"] or "", dtype=options["dtype"], attn=options["attn"],
         device=options["device"], max_new_tokens=run["max_new_tokens"], forced=forced,
-        ignore_eos=options["ignore_eos"], rules=options["rules"], command=options["command"],
+        ignore_eos=options["ignore_eos"], rules=options["rules"], compress=options["compress"],
+        command=options["command"],
         strict=options["strict"], check_reads=options["selfcheck"])
     summary = json.loads(native.summary())
     counters = {name: c["value"] for name, c in summary["counters"].items() if c["value"]}

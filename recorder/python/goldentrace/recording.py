@@ -20,17 +20,27 @@ def _path(prefix, name):
     return ".".join(part for part in parts if part and part != "_orig_mod")
 
 
+def _cuda_environment():
+    """What decides bits on a GPU; nothing where none is in use."""
+    if not torch.cuda.is_initialized():
+        return {}
+    major, minor = torch.cuda.get_device_capability()
+    return {"cuda": str(torch.version.cuda), "gpu": torch.cuda.get_device_name(),
+            "sm": f"{major}.{minor}", "driver": str(torch._C._cuda_getDriverVersion())}
+
+
 class Recording:
     """A running recording, from `Recording(path)` until `close()`. `record` is the usual way.
 
     `adopt(module)`, if given, is called with each module that is called outside every named one
     and has no name yet; it may give one by `name_modules`."""
 
-    def __init__(self, path, *, header=None, rules=(), check_reads=False, fail_at_call=0,
-                 adopt=None):
+    def __init__(self, path, *, header=None, rules=(), compress="values=fast",
+                 check_reads=False, fail_at_call=0, adopt=None):
         facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
-        facts["environment"] = {"torch": torch.__version__, **facts.get("environment", {})}
-        options = {"rules": list(rules), "fail_at_call": fail_at_call,
+        facts["environment"] = {"torch": torch.__version__, **_cuda_environment(),
+                                **facts.get("environment", {})}
+        options = {"rules": list(rules), "compress": compress, "fail_at_call": fail_at_call,
                    "check_reads": check_reads}
         check(native.start(str(path).encode(), json.dumps(facts).encode(),
                            json.dumps(options).encode()))
@@ -126,11 +136,11 @@ class Recording:
 
 @contextlib.contextmanager
 def record(path, model=None, *, checkpoint=None, parameters=None, header=None, rules=(),
-           strict=False, check_reads=False, fail_at_call=0):
+           compress="values=fast", strict=False, check_reads=False, fail_at_call=0):
     """Records every dispatcher call of the block into the trace file `path`.
 
-    `checkpoint` and `parameters` are those of `add_model`. `rules` are `--rule` texts; `header`
-    overrides header fields. Raises RecordingError at the end when the trace is not whole; an
+    `checkpoint` and `parameters` are those of `add_model`. `rules` are `--rule` texts and
+    `compress` is that of `--compress`; `header` overrides header fields. Raises RecordingError at the end when the trace is not whole; an
     exception of the block itself passes untouched. What in `model` is not its authors' code, or
     makes it a doubtful oracle, is stored in the trace; `strict` raises RecordingError instead,
     before anything is written. `check_reads` hashes whatever a call reads again, so that no write
@@ -143,8 +153,8 @@ def record(path, model=None, *, checkpoint=None, parameters=None, header=None, r
         if strict and refused:
             more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             raise RecordingError(f"strict: {refused[0]}{more}")
-    recording = Recording(path, header=facts, rules=rules, check_reads=check_reads,
-                          fail_at_call=fail_at_call)
+    recording = Recording(path, header=facts, rules=rules, compress=compress,
+                          check_reads=check_reads, fail_at_call=fail_at_call)
     try:
         if model is not None:
             recording.add_model(model, checkpoint, parameters)

@@ -12,7 +12,8 @@ namespace goldentrace::testing {
 inline constexpr Verdict kEveryVerdict[] = {
     Verdict::kIdentical, Verdict::kInBand,    Verdict::kTie,      Verdict::kInputs,
     Verdict::kWeights,   Verdict::kConfig,    Verdict::kSampling, Verdict::kTokens,
-    Verdict::kOps,       Verdict::kStructure, Verdict::kLogits,   Verdict::kUndecided};
+    Verdict::kOps,       Verdict::kStructure, Verdict::kLogits,   Verdict::kUndecided,
+    Verdict::kIncomplete};
 
 // What a trace can contain to break a report: controls, quotes, bytes that are no UTF-8, length.
 inline std::string nasty_text() {

@@ -4,8 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "replayer/report/format.h"
 #include "tests/support/run_trace.h"
@@ -102,6 +104,92 @@ TEST_F(Show, CallsInJsonAreOneObjectALine) {
   EXPECT_EQ(json::parse(text[3])["step"], 2);
 }
 
+TEST_F(Show, TensorsAreOneLineEachWithWhatIsKnownOfThem) {
+  const std::vector<std::string> text = lines(ShowWhat::kTensors, false);
+  ASSERT_EQ(text.size(), 4u);
+  EXPECT_THAT(text[0], HasSubstr("0  0  model.layers.0.mlp  aten::mul.Tensor  bfloat16 [2, 3]  #"));
+  EXPECT_TRUE(text[0].ends_with(
+      "  value  shard 3 of 4 along 1  layout \"a hook object\"  rows 0+1 request 0 at 17  "
+      "rows 1+1 request 1 at 1099511627776"))
+      << text[0];
+  EXPECT_TRUE(text[1].ends_with("undefined  no value  partial sum of 2")) << text[1];
+  EXPECT_TRUE(text[2].ends_with("no value  decision")) << text[2];
+  const std::vector<std::string> as_json = lines(ShowWhat::kTensors, true);
+  ASSERT_EQ(as_json.size(), 4u);
+  const json first = json::parse(as_json[0]);
+  EXPECT_EQ(first["dtype"], "bfloat16");
+  EXPECT_EQ(first["shape"], json({2, 3}));
+  EXPECT_EQ(first["value_kept"], true);
+  EXPECT_EQ(first["placement"], json({{"kind", "shard"}, {"dim", 1}, {"index", 3}, {"count", 4}}));
+  EXPECT_EQ(first["layout"], json({"a hook object"}));
+  EXPECT_EQ(first["rows"][1]["request"], 1);
+  EXPECT_EQ(json::parse(as_json[3])["placement"]["kind"], "replicated");
+}
+
+TEST_F(Show, AForeignCallIsSaidToBeAnotherEngines) {
+  EXPECT_THAT(lines(ShowWhat::kCalls, false)[2], HasSubstr("  another engine's"));
+  EXPECT_EQ(json::parse(lines(ShowWhat::kCalls, true)[2])["foreign"], true);
+  EXPECT_EQ(json::parse(lines(ShowWhat::kCalls, true)[0])["foreign"], false);
+}
+
+TEST_F(Show, LossesAreAllCountersWithWhatTheyMean) {
+  EXPECT_EQ(lines(ShowWhat::kLosses, false),
+            (std::vector<std::string>{
+                "info  recording  calls                       4",
+                "loss  recording  holes                       1  first call 2: aten::linear",
+                "error reading    recorder_errors             0"}));
+  const json holes = json::parse(lines(ShowWhat::kLosses, true).at(1));
+  EXPECT_EQ(holes, json({{"name", "holes"},
+                         {"severity", "loss"},
+                         {"origin", "recording"},
+                         {"value", 1},
+                         {"first", "call 2: aten::linear"}}));
+}
+
+TEST_F(Show, TheSummarySpreadsEveryByteOverTheKindsOfChunks) {
+  std::string joined;
+  for (const std::string& line : lines(ShowWhat::kSummary, true)) joined += line + "\n";
+  const json object = json::parse(joined);
+  std::uint64_t bytes = 0;
+  for (const auto& [kind, spread] : object["spread"].items()) {
+    bytes += spread["bytes"].get<std::uint64_t>();
+  }
+  EXPECT_EQ(bytes, object["bytes"]);
+  EXPECT_EQ(object["spread"]["program"]["chunks"], 2);
+  EXPECT_EQ(object["spread"]["program"]["bytes_a_call"].get<double>() * 4,
+            object["spread"]["program"]["bytes"].get<double>());
+  EXPECT_THAT(lines(ShowWhat::kSummary, false),
+              ::testing::Contains(HasSubstr("spread      program                   ")));
+}
+
+TEST_F(Show, AFilterSelectsCallsAndTensors) {
+  const auto count = [&](ShowWhat what, CallFilter filter) {
+    std::ostringstream out;
+    EXPECT_TRUE(show({trace_, what, true, std::move(filter)}, out).ok());
+    const std::string text = out.str();
+    return std::ranges::count(text, '\n');
+  };
+  EXPECT_EQ(count(ShowWhat::kCalls, {.scopes = {"model.**"}}), 2);
+  EXPECT_EQ(count(ShowWhat::kCalls, {.scopes = {"model.*"}}), 0);
+  EXPECT_EQ(count(ShowWhat::kCalls, {.scopes = {"model.**", ""}}), 3);
+  EXPECT_EQ(count(ShowWhat::kCalls, {.ops = {"aten::mul"}}), 2);
+  EXPECT_EQ(count(ShowWhat::kCalls, {.ops = {"aten::mul.Tensor"}, .last_step = 1}), 1);
+  EXPECT_EQ(count(ShowWhat::kTensors, {.first_step = 1, .last_step = 1}), 2);
+  EXPECT_EQ(count(ShowWhat::kTensors, {.call = 3}), 1);
+  const std::string hash =
+      json::parse(lines(ShowWhat::kTensors, true)[0])["hash"].get<std::string>();
+  EXPECT_EQ(count(ShowWhat::kTensors, {.hash = hash.substr(0, 8)}), 1);
+  EXPECT_EQ(count(ShowWhat::kCalls, {.hash = hash}), 1);
+}
+
+TEST(Steps, AreOneNumberOrARangeWithBothEnds) {
+  EXPECT_EQ(*parse_steps("3"), std::pair(3u, 3u));
+  EXPECT_EQ(*parse_steps("0..4"), std::pair(0u, 4u));
+  for (const char* bad : {"", "..", "3..", "..3", "4..3", "-1", "a", "1..2..3", "4294967296"}) {
+    EXPECT_EQ(parse_steps(bad).status().code(), Code::kInvalidArgument) << bad;
+  }
+}
+
 TEST_F(Show, ParametersNameTheirTypeAndWhereTheyComeFrom) {
   const std::vector<std::string> text = lines(ShowWhat::kParameters, false);
   ASSERT_EQ(text.size(), 7u);
@@ -169,7 +257,7 @@ TEST_F(Show, SaysThatATraceWasCut) {
   const std::string text(reinterpret_cast<const char*>(whole.data()), whole.size());
   std::ostringstream out;
   ASSERT_TRUE(show({folder_.write("cut.fb", text.substr(0, text.size() - 9))}, out).ok());
-  EXPECT_THAT(out.str(), ::testing::HasSubstr("not whole: trace_cut 1, at offset"));
+  EXPECT_THAT(out.str(), ::testing::HasSubstr("not whole: trace_cut 1; first at offset"));
 }
 
 }  // namespace

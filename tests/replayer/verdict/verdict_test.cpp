@@ -182,6 +182,57 @@ TEST(Replay, ClaimsNothingOfCallsThatWereNotCompared) {
   EXPECT_EQ(report->ops_rung.status, RungStatus::kNotCompared);
 }
 
+// The same run as another engine tells it: other names, other operators, another number of tensors.
+MadeRun of_another_engine() {
+  MadeRun run = sample_run();
+  for (auto& step : run.steps) {
+    step.resize(2);
+    for (RunCall& call : step) {
+      call.scope = "blk.0";
+      call.op = "MUL_MAT";
+      call.flags = kCallForeign;
+    }
+  }
+  return run;
+}
+
+TEST(Replay, TensorsOfAnotherEngineAreNoOtherStructure) {
+  const auto report = replay(sample_run(), of_another_engine());
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->verdict, Verdict::kInBand);
+  EXPECT_EQ(report->headline, "no call compared, greedy tokens identical");
+  EXPECT_EQ(report->ops_rung.status, RungStatus::kNotCompared);
+  EXPECT_EQ(report->ops_rung.text,
+            "tensors of another engine are not aligned by call: the oracle has 18 calls, the "
+            "candidate 6");
+}
+
+TEST(Replay, TokensOfAnotherEngineAreJudged) {
+  MadeRun candidate = of_another_engine();
+  candidate.text.steps[1].chosen = 7;
+  const auto report = replay(sample_run(), candidate);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->verdict, Verdict::kTokens);
+}
+
+TEST(Replay, ACandidateWithoutAnyTensorIsJudgedByItsTokens) {
+  MadeRun candidate = sample_run();
+  for (auto& step : candidate.steps) step.clear();
+  const auto report = replay(sample_run(), candidate);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->verdict, Verdict::kInBand);
+  EXPECT_EQ(report->ops_rung.status, RungStatus::kNotCompared);
+}
+
+TEST(Replay, TwoTracesOfOneOtherEngineAreAlignedByTheirNames) {
+  MadeRun candidate = of_another_engine();
+  values_of(candidate, 0, 1)[0] += 5;
+  const auto report = replay(of_another_engine(), candidate);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->verdict, Verdict::kOps);
+  EXPECT_EQ(report->ops.matched, 6u);
+}
+
 TEST(Replay, CannotDistinguishWhenOnlyHashesAreKeptOfWhatDiffers) {
   MadeRun candidate = sample_run(3, 6, Keep::kHash);
   values_of(candidate, 0, 2)[0] += 5;

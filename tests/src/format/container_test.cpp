@@ -69,14 +69,19 @@ TEST(ChunkHeader, EveryBitFlipIsRefused) {
 }
 
 TEST(ChunkHeader, SizesUpToTheLimitPassAndOneMoreDoesNot) {
-  for (const bool stored : {true, false}) {
-    ChunkHeader header = sample();
-    header.stored_size = 10'000;
-    std::uint64_t& size = stored ? header.stored_size : header.raw_size;
-    size = kMaxChunkSize;
-    EXPECT_TRUE(decode_chunk_header(encode_chunk_header(header)).ok());
-    ++size;
-    EXPECT_EQ(decode_chunk_header(encode_chunk_header(header)).status().code(), Code::kCorrupt);
+  for (const auto& [kind, limit] : {std::pair{ChunkKind::kProgram, kMaxProgramSize},
+                                    {ChunkKind::kTiming, kMaxProgramSize},
+                                    {ChunkKind::kText, kMaxChunkSize},
+                                    {ChunkKind::kValues, kMaxChunkSize},
+                                    {static_cast<ChunkKind>(200), kMaxChunkSize}}) {
+    for (const bool stored : {true, false}) {
+      ChunkHeader header = sample();
+      header.kind = kind;
+      header.stored_size = header.raw_size = limit;
+      EXPECT_TRUE(decode_chunk_header(encode_chunk_header(header)).ok());
+      ++(stored ? header.stored_size : header.raw_size);
+      EXPECT_EQ(decode_chunk_header(encode_chunk_header(header)).status().code(), Code::kCorrupt);
+    }
   }
 }
 
@@ -103,8 +108,9 @@ TEST(ChunkHeader, RefusesSizesThatTheCodecCanNotHave) {
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.why);
-    EXPECT_EQ(sizes_are_possible(c.codec, c.stored_size, c.raw_size), c.ok);
+    EXPECT_EQ(sizes_are_possible(ChunkKind::kText, c.codec, c.stored_size, c.raw_size), c.ok);
     ChunkHeader header = sample();
+    header.kind = ChunkKind::kText;
     header.codec = c.codec;
     header.stored_size = c.stored_size;
     header.raw_size = c.raw_size;

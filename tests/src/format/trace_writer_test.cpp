@@ -134,8 +134,10 @@ TEST(Trace, LongValuesAreSplitAndStandAlone) {
 }
 
 // Values longer than kMaxValuePart are too big for a unit test; the same parts, made by hand.
+const Hash128 kFirstend = hash_bytes(to_bytes("firstend"));
+
 Bytes value_in_parts(std::uint64_t second_offset, bool with_second, std::uint64_t total = 8) {
-  const Hash128 hash{1, 2};
+  const Hash128 hash = kFirstend;
   FileBuilder builder;
   Header header = testing::sample_header();
   header.major = kFormatMajor;
@@ -173,7 +175,7 @@ TEST(Trace, PartsOfAValueAreJoinedAndMissingOnesRefused) {
       EXPECT_EQ(reader.status().code(), Code::kCorrupt);
       continue;
     }
-    const auto value = (*reader)->value({1, 2});
+    const auto value = (*reader)->value(kFirstend);
     EXPECT_EQ(value.status().code(), c.ok ? Code::kOk : Code::kCorrupt);
     if (c.ok) {
       EXPECT_EQ(*value, to_bytes("firstend"));

@@ -1,5 +1,5 @@
-// Interns definitions and gathers calls into the program chunk that is being filled. No Torch here.
-// Not thread-safe: the recorder's mutex guards it.
+// Interns definitions and gathers calls into the program chunk that is being filled.
+// Not thread-safe: one thread at a time, or a lock around it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "recorder/chunk_builder.h"
+#include "src/event/chunk_builder.h"
 
 #include <algorithm>
 #include <utility>
