@@ -5,9 +5,9 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "src/format/trace_reader.h"
@@ -80,8 +80,8 @@ class StepReader {
   std::unordered_map<std::uint32_t, std::uint32_t> scopes_;
   std::unordered_map<std::uint32_t, std::uint32_t> ops_;
   // Bits of floats that went from a tensor back to Python (item): where they return as arguments
-  // they are data.
-  std::unordered_set<std::int64_t> from_data_;
+  // they are data. Ordered: hashes of numbers from a file may be made to collide.
+  std::set<std::int64_t> from_data_;
 };
 
 }  // namespace goldentrace

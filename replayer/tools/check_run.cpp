@@ -37,10 +37,10 @@ void ParameterCheck::check(const Parameter& parameter) {
 }
 
 void ParameterCheck::finish() {
-  for (const auto& [name, source] : tied_) {
-    if (names_.contains(source)) continue;
+  for (const auto& tie : tied_) {  // a name and its source
+    if (names_.contains(tie.second)) continue;
     findings_.faults.add("parameter is tied to one that is not there",
-                         [&] { return "'" + name + "' to '" + source + "'"; });
+                         [&] { return "'" + tie.first + "' to '" + tie.second + "'"; });
   }
   if (!program_.lost() && last_call_ > program_.calls()) {
     findings_.faults.add("parameter is put in place after the last call",
@@ -88,9 +88,10 @@ void TextCheck::finish() {
     if (!requests_.contains(request)) missing.emplace_back(request, where);
   }
   std::ranges::sort(missing);
-  for (const auto& [request, where] : missing) {
-    findings_.faults.add("rows of a request that is not there",
-                         [&] { return where + ", request " + std::to_string(request); });
+  for (const auto& rows : missing) {  // a request and where its rows are
+    findings_.faults.add("rows of a request that is not there", [&] {
+      return rows.second + ", request " + std::to_string(rows.first);
+    });
   }
 }
 

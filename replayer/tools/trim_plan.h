@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 #include "replayer/tools/trim.h"
@@ -20,14 +20,10 @@ std::string describe(const CallFilter& filter);
 bool drops_value(const TrimOptions& options, const Call& call, const Write& write);
 
 struct TrimPlan {
-  struct HashOfHash {
-    std::size_t operator()(const Hash128& hash) const { return hash.low; }
-  };
-
   std::uint64_t calls = 0;
   std::uint64_t kept_calls = 0;
   std::vector<std::uint64_t> last_use;  // number after the last kept call on each storage
-  std::unordered_set<Hash128, HashOfHash> values;
+  std::set<Hash128> values;
 
   // A kept call reads what it put there.
   [[nodiscard]] bool needs(const External& external) const {

@@ -226,6 +226,9 @@ class OpsComparison {
     const CallDifference& first = *report_.first;
     const Alignment alignment = align(oracle.calls, candidate.calls);
     step_ = oracle.step;
+    const StepCall* last_want = nullptr;
+    const StepCall* last_got = nullptr;
+    std::size_t last_output = 0;
     for (const auto& [left, right] : alignment.matched) {
       const StepCall& want = oracle.calls[left];
       const StepCall& got = candidate.calls[right];
@@ -235,8 +238,13 @@ class OpsComparison {
         if ((want.outputs[i].flags & got.outputs[i].flags & kWriteHashed) == 0) continue;
         ++report_.compared_before_first;
         if (want.outputs[i].hash == got.outputs[i].hash) ++report_.identical_before_first;
-        report_.last_good = describe(want, got, want.outputs[i]);
+        last_want = &want;
+        last_got = &got;
+        last_output = i;
       }
+    }
+    if (last_want != nullptr) {
+      report_.last_good = describe(*last_want, *last_got, last_want->outputs[last_output]);
     }
     if (oracle.step != first.step) return;
     note_missing_modules(oracle.calls, alignment);

@@ -19,6 +19,8 @@ constexpr const char* kLost = "goldentrace::lost";
 constexpr std::uint64_t kUnknownSize = std::numeric_limits<std::int64_t>::max();
 // Of each kind and of calls, for each chunk that is missing. More is a lie.
 constexpr std::uint64_t kMaxLostInChunk = 1u << 20;
+// And for each byte of the whole file, of which the lost chunks were a part like the others.
+constexpr std::uint64_t kMaxLostInByte = 4;
 // Of each kind in one chunk that stands for lost ones: it stays well below the format's limit.
 constexpr std::uint64_t kMaxFilled = 1u << 16;
 
@@ -73,6 +75,12 @@ class Recoverer {
   }
 
  private:
+  struct Waiting {
+    FoundChunk chunk;
+    ChunkEntry entry;
+    std::size_t tensors = 0;  // that must be defined before it
+  };
+
   void lose(std::uint64_t offset, const std::string& what) {
     if (result_.losses.size() < Recovery::kMaxLosses) {
       result_.losses.push_back("at offset " + std::to_string(offset) + ": " + what);
@@ -147,8 +155,7 @@ class Recoverer {
       case ChunkKind::kTiming:
         return take_timing(found);
       case ChunkKind::kParameters:
-        waiting_.push_back(found);
-        waiting_entries_.push_back(indexer_.last());
+        GOLDENTRACE_RETURN_IF_ERROR(take_parameters(found));
         return flush_parameters();
       case ChunkKind::kSummary:
         return take_summary(found);
@@ -224,7 +231,9 @@ class Recoverer {
   }
 
   [[nodiscard]] bool fillable(const ProgramBase& to) const {
-    const std::uint64_t limit = kMaxLostInChunk * std::min<std::uint64_t>(result_.chunks_lost, 64);
+    const std::uint64_t limit =
+        std::min(kMaxLostInChunk * std::min<std::uint64_t>(result_.chunks_lost, 64),
+                 kMaxFilled + kMaxLostInByte * source_->size());
     return !broken_ && within(next_.calls, to.calls, limit) &&
            within(next_.strings, to.strings, limit) &&
            within(next_.operators, to.operators, limit) && within(next_.scopes, to.scopes, limit) &&
@@ -236,7 +245,8 @@ class Recoverer {
   // Timings follow one another without gaps and never go beyond the calls.
   Status take_timing(const FoundChunk& found) {
     const ChunkEntry& entry = indexer_.last();
-    if (entry.first_call < timings_ || entry.first_call + entry.calls > next_.calls) {
+    if (entry.first_call < timings_ || entry.first_call > next_.calls ||
+        entry.calls > next_.calls - entry.first_call) {
       lose_chunk(found, "timings of calls that are lost");
       return {};
     }
@@ -254,26 +264,33 @@ class Recoverer {
     return writer_->write_timing(empty);
   }
 
+  Status take_parameters(const FoundChunk& found) {
+    Bytes raw;
+    GOLDENTRACE_RETURN_IF_ERROR(decompress(found.header, found.stored, raw));
+    Waiting waiting{found, indexer_.last(), 0};
+    // One of a later version needs nothing that this build knows of.
+    if (const auto parameters = decode_parameters(raw); parameters.ok()) {
+      for (const Parameter& parameter : *parameters) {
+        waiting.tensors = std::max(waiting.tensors, std::size_t{parameter.tensor} + 1);
+      }
+    }
+    waiting_.push_back(std::move(waiting));
+    return {};
+  }
+
   // Parameters chunks are kept once the chunk that defines their tensors is.
   Status flush_parameters() {
-    for (std::size_t i = 0; i < waiting_.size();) {
-      Bytes raw;
-      GOLDENTRACE_RETURN_IF_ERROR(decompress(waiting_[i].header, waiting_[i].stored, raw));
-      const auto parameters = decode_parameters(raw);
-      const bool defined =
-          !parameters.ok() || std::ranges::all_of(*parameters, [&](const Parameter& parameter) {
-            return parameter.tensor < dictionary_.tensors();
-          });
-      if (!defined) {
-        ++i;
+    std::vector<Waiting> still;
+    for (Waiting& waiting : waiting_) {
+      if (waiting.tensors > dictionary_.tensors()) {
+        still.push_back(std::move(waiting));
         continue;
       }
       ++result_.chunks_kept;
-      GOLDENTRACE_RETURN_IF_ERROR(writer_->copy_chunk(
-          waiting_entries_[i], waiting_[i].header.item_size, waiting_[i].stored, {}));
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-      waiting_entries_.erase(waiting_entries_.begin() + static_cast<std::ptrdiff_t>(i));
+      GOLDENTRACE_RETURN_IF_ERROR(writer_->copy_chunk(waiting.entry, waiting.chunk.header.item_size,
+                                                      waiting.chunk.stored, {}));
     }
+    waiting_ = std::move(still);
     return {};
   }
 
@@ -295,8 +312,8 @@ class Recoverer {
   }
 
   Status close() {
-    for (const FoundChunk& chunk : waiting_) {
-      lose_chunk(chunk, "parameters of tensors that are lost");
+    for (const Waiting& waiting : waiting_) {
+      lose_chunk(waiting.chunk, "parameters of tensors that are lost");
     }
     if (result_.whole()) {
       GOLDENTRACE_RETURN_IF_ERROR(writer_->copy_chunk(
@@ -327,8 +344,7 @@ class Recoverer {
   ProgramBase next_;     // of the next program chunk
   bool broken_ = false;  // a chunk with wrong ids went into the dictionary
   std::uint64_t timings_ = 0;
-  std::vector<FoundChunk> waiting_;
-  std::vector<ChunkEntry> waiting_entries_;
+  std::vector<Waiting> waiting_;
   Summary summary_;
   FoundChunk summary_chunk_;
   ChunkEntry summary_entry_;

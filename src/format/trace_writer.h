@@ -4,8 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
-#include <unordered_set>
 #include <vector>
 
 #include "src/base/io.h"
@@ -78,10 +78,6 @@ class TraceWriter {
   Status flush_gathered(std::size_t kind);
   Status flush_values();
 
-  struct HashOfHash {
-    std::size_t operator()(const Hash128& hash) const { return hash.low; }
-  };
-
   std::unique_ptr<ByteSink> sink_;
   WriterOptions options_;
   Status status_;
@@ -89,7 +85,7 @@ class TraceWriter {
   std::uint32_t sequence_ = 0;
   Index index_;
   ValueIndex values_;
-  std::unordered_set<Hash128, HashOfHash> kept_;
+  std::set<Hash128> kept_;  // ordered: a file that is copied may hold hashes made to collide
   std::array<Gathered, 4> gathered_;  // items of 1, 2, 4 and 8 bytes
   Compressor compressor_;
   Bytes raw_;  // of the last values chunk; reused

@@ -17,7 +17,8 @@ constexpr std::string_view kEnd = "GTRCEND\n";
 
 void show_all(const std::string& path) {
   for (const ShowWhat what :
-       {ShowWhat::kSummary, ShowWhat::kCalls, ShowWhat::kParameters, ShowWhat::kTokens}) {
+       {ShowWhat::kSummary, ShowWhat::kCalls, ShowWhat::kTensors, ShowWhat::kParameters,
+        ShowWhat::kTokens, ShowWhat::kLosses, ShowWhat::kChunks}) {
     for (const bool json : {false, true}) {
       std::ostringstream out;
       ShowOptions options;

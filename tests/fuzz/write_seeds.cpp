@@ -95,11 +95,13 @@ void write_chunks() {
 
 void write_files() {
   const Bytes rich = testing::make_trace(1);
-  write("file", "rich", rich);
-  write("file", "rich-unpacked", unpacked(rich));
+  for (const char* target : {"file", "recover", "tools", "c_reader"}) {
+    write(target, "rich", rich);
+    write(target, "rich-unpacked", unpacked(rich));
+    write(target, "values-unpacked", unpacked(trace_of_values()));
+    write(target, "cut", std::span(rich).first(rich.size() / 2));
+  }
   write("file", "values", trace_of_values());
-  write("file", "values-unpacked", unpacked(trace_of_values()));
-  write("file", "cut", std::span(rich).first(rich.size() / 2));
   write("file", "nothing", fuzz::put_together({}));
 }
 

@@ -150,7 +150,7 @@ TEST(Checkpoint, RefusesHeadersThatBreakTheRules) {
 }
 
 TEST(Checkpoint, ReadsPastMetadataThatIsEndlesslyNested) {
-  const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
   const std::string file = safetensors(
       R"({"__metadata__":)" + deep + R"(,"t":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})",
       "ab");
