@@ -89,9 +89,8 @@ void TextCheck::finish() {
   }
   std::ranges::sort(missing);
   for (const auto& rows : missing) {  // a request and where its rows are
-    findings_.faults.add("rows of a request that is not there", [&] {
-      return rows.second + ", request " + std::to_string(rows.first);
-    });
+    findings_.faults.add("rows of a request that is not there",
+                         [&] { return rows.second + ", request " + std::to_string(rows.first); });
   }
 }
 

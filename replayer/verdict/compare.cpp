@@ -28,6 +28,10 @@ bool is_sum(const std::string& op) {
          op.starts_with("aten::sub.") || op.starts_with("aten::sub_.");
 }
 
+std::uint64_t count_foreign(const std::vector<StepCall>& calls) {
+  return static_cast<std::uint64_t>(std::ranges::count_if(calls, &StepCall::foreign));
+}
+
 class OpsComparison {
  public:
   OpsComparison(const TraceReader& oracle, const TraceReader& candidate, bool given_tokens,
@@ -88,8 +92,8 @@ class OpsComparison {
     if (!oracle.calls.empty() && !candidate.calls.empty()) ++report_.steps;
     report_.oracle_calls += oracle.calls.size();
     report_.candidate_calls += candidate.calls.size();
-    report_.oracle_foreign += std::ranges::count_if(oracle.calls, &StepCall::foreign);
-    report_.candidate_foreign += std::ranges::count_if(candidate.calls, &StepCall::foreign);
+    report_.oracle_foreign += count_foreign(oracle.calls);
+    report_.candidate_foreign += count_foreign(candidate.calls);
     report_.matched += alignment.matched.size();
     step_ = oracle.step;
     ordinals_.clear();

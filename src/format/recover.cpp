@@ -143,7 +143,14 @@ class Recoverer {
       lose_chunk(found, "a second header");
       return {};
     }
-    if (first) GOLDENTRACE_RETURN_IF_ERROR(begin(found));
+    if (first) {
+      const auto kept = begin(found);
+      if (!kept.ok()) return kept.status();
+      if (found.header.kind == ChunkKind::kHeader && !*kept) {
+        lose_chunk(found, "a header that can't be read");
+        return {};
+      }
+    }
     const Status status = indexer_.add(found);
     if (status.code() == Code::kCorrupt) {
       lose_chunk(found, status.message());
@@ -164,24 +171,26 @@ class Recoverer {
     }
   }
 
-  // The output begins with the header chunk, or with one that says that it is lost.
-  Status begin(const FoundChunk& first) {
+  // The output begins with the header chunk, or with one that says that it is lost; false then.
+  Result<bool> begin(const FoundChunk& first) {
     Header header;
     header.major = kFormatMajor;
     header.minor = kFormatMinor;
     header.engine = "unknown";
     header.warnings = {"lost: the header of the recording"};
+    bool kept = false;
     Bytes raw;
-    const bool kept =
-        first.header.kind == ChunkKind::kHeader && decompress(first.header, first.stored, raw).ok();
-    if (kept) {
-      auto decoded = decode_header(raw);
-      if (decoded.ok()) header.minor = decoded->minor;
+    if (first.header.kind == ChunkKind::kHeader &&
+        decompress(first.header, first.stored, raw).ok()) {
+      const auto decoded = decode_header(raw);
+      kept = decoded.ok() && decoded->major == kFormatMajor;
+      if (kept) header.minor = decoded->minor;
     }
     auto writer = TraceWriter::create_copy(std::move(sink_), header.minor);
     if (!writer.ok()) return writer.status();
     writer_ = std::move(*writer);
-    return kept ? Status() : writer_->write_header(header);
+    if (!kept) GOLDENTRACE_RETURN_IF_ERROR(writer_->write_header(header));
+    return kept;
   }
 
   Status copy(const FoundChunk& found, const ChunkEntry& entry) {

@@ -185,6 +185,24 @@ void write_frames_that_lie() {
   }
 }
 
+// Recovered files kept a header that nothing could read, and room was asked for 2^64 timings.
+void write_recoveries() {
+  auto parts = fuzz::take_apart(unpacked(testing::make_trace(0)));
+  const fuzz::Part header = parts[0];
+  parts[0] = fuzz::plain_part(ChunkKind::kHeader, Bytes(20));
+  write("recover", "header-that-is-no-table", fuzz::put_together(parts));
+  Header other = testing::sample_header();
+  other.major = kFormatMajor + 1;
+  parts[0] = fuzz::plain_part(ChunkKind::kHeader, encode_header(other));
+  write("recover", "header-of-another-version", fuzz::put_together(parts));
+  ProgramChunk late;
+  late.base.calls = std::numeric_limits<std::uint64_t>::max() - 1;
+  late.timings.resize(3);
+  parts[0] = header;
+  parts.push_back(fuzz::plain_part(ChunkKind::kTiming, encode_timing(late)));
+  write("recover", "timings-past-every-number", fuzz::put_together(parts));
+}
+
 // Every marker made the search read the next megabyte.
 void write_markers() {
   std::string markers;
@@ -244,6 +262,7 @@ int main(int argc, char** argv) {
   write_json();
   write_values_that_lie();
   write_frames_that_lie();
+  write_recoveries();
   write_markers();
   write_programs_that_lie();
   write_steps_that_lie();

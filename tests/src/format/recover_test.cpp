@@ -172,6 +172,61 @@ TEST(Recover, ALostHeaderIsReplacedByOneThatSaysSo) {
 }
 
 // A value may hold a trace. Its chunks are not the file's.
+TEST(Recover, AHeaderThatCanNotBeReadIsALostOne) {
+  Header other = testing::sample_header();
+  other.major = kFormatMajor + 1;
+  const std::pair<Bytes, Codec> headers[] = {
+      {to_bytes("no table at all"), Codec::kNone},
+      {encode_header(other), Codec::kNone},
+      {to_bytes("of a later version"), static_cast<Codec>(77)},
+  };
+  for (const auto& [raw, codec] : headers) {
+    testing::FileBuilder builder;
+    builder.add(ChunkKind::kHeader, raw, 0, 0, codec);
+    builder.add(ChunkKind::kProgram, encode_program(testing::rich_chunk()), 0, 3);
+    const Recovered result = recovered(builder.finish());
+    ASSERT_TRUE(result.status.ok()) << result.status.message();
+    EXPECT_EQ(result.recovery.chunks_lost, 1u);
+    EXPECT_EQ(result.recovery.calls_kept, 3u);
+    expect_readable(result.file);
+  }
+}
+
+TEST(Recover, TimingsPastEveryNumberAreLost) {
+  ProgramChunk late;
+  late.base.calls = ~std::uint64_t{0} - 1;
+  late.timings.resize(3);
+  Header header = testing::sample_header();
+  header.major = kFormatMajor;
+  testing::FileBuilder builder;
+  builder.add(ChunkKind::kHeader, encode_header(header));
+  builder.add(ChunkKind::kProgram, encode_program(testing::rich_chunk()), 0, 3);
+  builder.add(ChunkKind::kTiming, encode_timing(late), late.base.calls, 3);
+  const Recovered result = recovered(builder.finish());
+  ASSERT_TRUE(result.status.ok()) << result.status.message();
+  EXPECT_EQ(result.recovery.chunks_lost, 1u);
+  expect_readable(result.file);
+}
+
+// 64 chunks may be lost of a file of 3 KB, but not 64 million definitions of each kind.
+TEST(Recover, ASmallFileIsNotFilledWithMillionsOfDefinitions) {
+  ProgramChunk far = testing::next_chunk(testing::rich_chunk().next_base());
+  far.base.geometries += 10'000'000;
+  const Bytes raw = encode_program(far);
+  Bytes file = make_trace(0);
+  file.resize(chunks_of(file).back().offset);
+  ChunkHeader header{ChunkKind::kProgram, Codec::kNone,    0,   raw.size(),
+                     raw.size(),          checksum64(raw), 1000};
+  const ChunkHeaderBytes bytes = encode_chunk_header(header);
+  file.insert(file.end(), bytes.begin(), bytes.end());
+  file.insert(file.end(), raw.begin(), raw.end());
+  const Recovered result = recovered(file);
+  ASSERT_TRUE(result.status.ok()) << result.status.message();
+  EXPECT_EQ(result.recovery.calls_kept, 3u);
+  EXPECT_EQ(result.recovery.calls_lost, 0u);
+  expect_readable(result.file);
+}
+
 TEST(Recover, ChunksInsideADamagedValueStayInside) {
   const Bytes inner = make_trace(0);
   Bytes file;
