@@ -40,7 +40,7 @@ ONLY_IN = [
     (
         "src stands below the C interface; recorder and replayer need nothing of it",
         r"src/capi/",
-        r"src/capi/|tests/src/capi/|examples/",
+        r"src/capi/|tests/src/capi/|tests/fuzz/|examples/",
     ),
     ("what is recorded and how it is digested are apart", r"src/event/", r"(?!src/digest/)"),
 ]
