@@ -16,7 +16,7 @@ fuzz() {
   work=$(mktemp -d)
   status=0
   # A chunk may be 256 MiB, stored and decoded; nothing else may ask for more at once.
-  "$build/bin/fuzz_$target" -max_total_time="$seconds" -max_len=16384 -timeout=20 \
+  "$build/bin/fuzz_$target" -seed="${SEED:-1}" -max_total_time="$seconds" -max_len=16384 -timeout=20 \
     -rss_limit_mb=2048 -malloc_limit_mb=600 -print_final_stats=1 \
     -artifact_prefix="$findings/$target-" "$work" "$corpus/$target" \
     > "$build/logs/$target.log" 2>&1 || status=$?
