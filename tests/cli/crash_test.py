@@ -13,7 +13,7 @@ import time
 import pytest
 
 KILLS, PYTHON_KILLS = map(int, os.environ.get("GOLDENTRACE_KILLS", "20,1").split(","))
-STEPS = 40000
+STEPS = 25000
 PROGRAM, VALUES, SUMMARY = 2, 6, 7
 
 
