@@ -26,7 +26,8 @@ def test_sdpa_is_in_band_on_prompts_of_any_length(length, tiny, record, replay):
     oracle = record(f"eager-{length}", tiny, **common)
     answer, report = replay(record(f"sdpa-{length}", tiny, attn="sdpa", **common), oracle)
     assert answer.status == 0, answer.out
-    assert report["ops"]["in_band"] > 1000 and report["ops"]["differing_calls"] > 1000
+    # How many differ depends on the processor: 812 in band of the shortest prompt on one with AVX-512.
+    assert report["ops"]["in_band"] > 400 and report["ops"]["differing_calls"] > 400
 
 
 def test_a_float32_candidate_is_compared_where_dtypes_meet(gold, tiny, record, replay):
