@@ -19,11 +19,13 @@ Side describe_side(const TraceReader& trace) {
   const Header& header = trace.header();
   Side side;
   side.path = trace.name();
-  side.description = header.engine + " " + header.engine_version;
-  for (const std::string& part : {header.environment_value("attention"), header.dtype}) {
+  side.description = header.engine;
+  for (const std::string& part :
+       {header.engine_version, header.environment_value("attention"), header.dtype}) {
     if (!part.empty()) side.description += " " + part;
   }
-  for (const std::string& part : {"torch " + header.environment_value("torch"), header.device}) {
+  const std::string& torch = header.environment_value("torch");
+  for (const std::string& part : {torch.empty() ? torch : "torch " + torch, header.device}) {
     if (!part.empty()) side.description += ", " + part;
   }
   side.calls = trace.summary().calls;
@@ -45,9 +47,9 @@ void decide_ops(ReplayReport& report) {
     report.ops_rung.text += ", " + grouped(ops.constants_differing) + " with other constants";
   }
   if (calls_are_apart(ops)) {
-    report.ops_rung.text = "tensors of another engine are not aligned by call: the oracle has " +
-                           grouped(ops.oracle_calls) + " calls, the candidate " +
-                           grouped(ops.candidate_calls);
+    report.ops_rung.text = "another engine's tensors are not aligned by call (" +
+                           grouped(ops.oracle_calls) + " against " + grouped(ops.candidate_calls) +
+                           ")";
   }
   if (ops.outputs == 0) {
     report.ops_rung.status = RungStatus::kNotCompared;

@@ -203,8 +203,7 @@ TEST(Replay, TensorsOfAnotherEngineAreNoOtherStructure) {
   EXPECT_EQ(report->headline, "no call compared, greedy tokens identical");
   EXPECT_EQ(report->ops_rung.status, RungStatus::kNotCompared);
   EXPECT_EQ(report->ops_rung.text,
-            "tensors of another engine are not aligned by call: the oracle has 18 calls, the "
-            "candidate 6");
+            "another engine's tensors are not aligned by call (18 against 6)");
 }
 
 TEST(Replay, TokensOfAnotherEngineAreJudged) {
