@@ -171,6 +171,11 @@ Status check(const std::string& path, const std::string& shown) {
                                 ": not whole: its process ended without closing it (os._exit, "
                                 "exec, SIGKILL or a crash)"};
   }
+  if ((*trace)->cut_at()) {
+    return {Code::kCorrupt, shown +
+                                ": not whole: its process ended without closing it (os._exit, "
+                                "exec, SIGKILL or a crash); what it had written is in it"};
+  }
   const Summary& summary = (*trace)->summary();
   std::string line = shown + ": " + grouped(summary.calls) + " calls, " +
                      grouped((*trace)->file_size()) + " bytes";
@@ -178,11 +183,6 @@ Status check(const std::string& path, const std::string& shown) {
     if (counter.value > 0) line += ", " + counter.name + " " + grouped(counter.value);
   }
   spdlog::info("{}", line);
-  if ((*trace)->cut_at()) {
-    return {Code::kCorrupt, shown +
-                                ": not whole: its process ended without closing it (os._exit, "
-                                "exec, SIGKILL or a crash); what it had written is in it"};
-  }
   if (summary.counter("recorder_errors") > 0) {
     return {Code::kInternal, shown + ": not whole: the recorder failed"};
   }
