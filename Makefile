@@ -48,23 +48,20 @@ build: packages $(environment)
 demo: build
 	@sh examples/demo.sh build $(python) $(FAULT)
 
-# What needs no Torch is tested in the build that has none, and under the sanitizers; the recorder in a
-# release build and in a debug build, which must record the same; the programs by pytest.
-TORCH_TARGETS = record replay goldentrace_python goldentrace_record_test record_cpp long_recording make_large_trace
+# Everything in a release build; what needs no Torch in a build without it, under the sanitizers; the
+# recorder in a debug build, which must record the same; the programs by pytest.
+RECORD_TARGETS = record replay goldentrace_python goldentrace_record_test record_cpp long_recording
 test: packages $(environment)
-	cmake --preset no-torch
-	cmake --build --preset no-torch -j $(JOBS)
 	cmake --preset asan-ubsan
 	cmake --build --preset asan-ubsan -j $(JOBS)
 	cmake --preset release -DGOLDENTRACE_PYTHON=$(python)
-	cmake --build --preset release -j $(JOBS) --target $(TORCH_TARGETS)
+	cmake --build --preset release -j $(JOBS)
 	cmake --preset dev -DGOLDENTRACE_PYTHON=$(python)
-	cmake --build --preset dev -j $(JOBS) --target $(TORCH_TARGETS)
-	ctest --test-dir build/no-torch --output-on-failure -j $(JOBS)
+	cmake --build --preset dev -j $(JOBS) --target $(RECORD_TARGETS)
 	ctest --test-dir build/asan-ubsan --output-on-failure -j $(JOBS)
 	ctest --test-dir build/dev --output-on-failure -j $(JOBS) -L record
-	ctest --test-dir build --output-on-failure -j $(JOBS) -L record
-	$(python) -m pytest -q tests
+	ctest --test-dir build --output-on-failure -j $(JOBS)
+	$(python) -m pytest -q -n $(JOBS) --dist loadgroup tests
 	$(MAKE) fuzz
 
 # Files from hostile hands, under the sanitizers. TARGETS="file text" are those alone.
@@ -82,7 +79,7 @@ fuzz: packages
 
 test-older: packages .venv-older/installed
 	cmake --preset release -B build/older -DGOLDENTRACE_PYTHON=$(CURDIR)/.venv-older/bin/python
-	cmake --build build/older -j $(JOBS) --target $(TORCH_TARGETS)
+	cmake --build build/older -j $(JOBS) --target $(RECORD_TARGETS)
 	ctest --test-dir build/older --output-on-failure -j $(JOBS) -L record
 	GOLDENTRACE_BUILD=build/older .venv-older/bin/python -m pytest -q tests/python/models_test.py
 	GOLDENTRACE_OLDER=build/older $(python) -m pytest -q tests/cli/older_test.py

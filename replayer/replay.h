@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -148,7 +149,8 @@ struct TokensReport {
   std::string candidate_piece;
   double oracle_gap_ulp = 0;  // top-2 gap of each side at that step
   double candidate_gap_ulp = 0;
-  double smallest_gap_ulp = 0;  // of the oracle, over the compared steps
+  // Of the oracle, over the compared steps; NaN when none is known.
+  double smallest_gap_ulp = std::numeric_limits<double>::quiet_NaN();
   std::uint32_t smallest_gap_step = 0;
 };
 
@@ -156,8 +158,7 @@ struct Side {
   std::string path;
   std::string description;  // "transformers 5.24.0 eager bfloat16, torch 2.15.0, cpu"
   std::uint64_t calls = 0;
-  std::uint64_t losses = 0;     // sum of the counters of severity loss and error
-  std::string incomplete = {};  // why the trace is only a part of its run; "" when it is whole
+  std::uint64_t losses = 0;  // sum of what was counted as loss or error while recording
   Doubts doubts = {};
 };
 

@@ -22,6 +22,7 @@
 #include "replayer/tools/check.h"
 #include "replayer/tools/export.h"
 #include "replayer/tools/trim.h"
+#include "replayer/verdict/doubts.h"
 #include "src/base/dtype.h"
 #include "src/format/difference.h"
 #include "src/format/recover.h"
@@ -31,6 +32,7 @@ namespace {
 
 using goldentrace::CallFilter;
 using goldentrace::Code;
+using goldentrace::counted;
 using goldentrace::grouped;
 using goldentrace::Status;
 
@@ -77,6 +79,13 @@ int verify([[maybe_unused]] const goldentrace::VerifyOptions& options,
 #endif
 }
 
+// Warns where it is not.
+bool is_whole(const goldentrace::TraceReader& trace) {
+  const std::string missing = goldentrace::incompleteness(trace.summary());
+  if (!missing.empty()) spdlog::warn("{}: not whole: {}", trace.name(), missing);
+  return missing.empty();
+}
+
 int run_recover(const std::string& in, const std::string& out) {
   const auto recovery = goldentrace::recover(in, out);
   if (!recovery.ok()) return fail(recovery.status());
@@ -93,7 +102,10 @@ int run_diff(const std::string& left, const std::string& right) {
   const auto call = goldentrace::first_difference(**a, **b);
   if (!call.ok()) return fail(call.status());
   const bool differ = call->has_value();
-  std::string text = "the programs are equal, bit for bit\n";
+  bool whole = true;
+  for (const auto& trace : {std::cref(*a), std::cref(*b)}) whole &= is_whole(*trace.get());
+  std::string text = whole ? "the programs are equal, bit for bit\n"
+                           : "the programs are equal, bit for bit, as far as they go\n";
   if (differ) {
     const std::string number = std::to_string(**call);
     text = "the programs differ first at call " + number + "\n";
@@ -102,11 +114,16 @@ int run_diff(const std::string& left, const std::string& right) {
     }
   }
   const Status delivered = deliver(text, "", "");
-  return delivered.ok() ? int{differ} : fail(delivered);
+  if (!delivered.ok()) return fail(delivered);
+  if (differ) return 1;
+  return whole ? 0 : 2;
 }
 
-int run_show(const goldentrace::ShowOptions& options) {
-  const Status status = goldentrace::show(options, std::cout);
+int run_show(const std::string& path, const goldentrace::ShowOptions& options) {
+  const auto trace = goldentrace::TraceReader::open(path);
+  if (!trace.ok()) return fail(trace.status());
+  (void)is_whole(**trace);
+  const Status status = goldentrace::show(**trace, options, std::cout);
   if (!status.ok()) return fail(status);
   return std::cout.flush() ? 0 : fail({Code::kIo, "can't write to standard output"});
 }
@@ -125,8 +142,10 @@ int run_export(const goldentrace::ExportOptions& options) {
   if (!report.ok()) return fail(report.status());
   for (const std::string& note : report->notes) spdlog::warn("{}", note);
   const bool calls = options.output.ends_with(".jsonl");
-  const std::string line = options.output + ": " + grouped(report->written) +
-                           (calls ? " calls" : " tensors, " + grouped(report->bytes) + " bytes");
+  const std::string line = options.output + ": " +
+                           (calls ? counted(report->written, "call", "calls")
+                                  : counted(report->written, "tensor", "tensors") + ", " +
+                                        counted(report->bytes, "byte", "bytes"));
   const Status delivered = deliver(line + "\n", "", "");
   return delivered.ok() ? 0 : fail(delivered);
 }
@@ -209,11 +228,11 @@ void add_verify(CLI::App& app, goldentrace::VerifyOptions& options, std::string&
   command->callback([&] { run = [&] { return verify(options, json_path); }; });
 }
 
-void add_show(CLI::App& app, goldentrace::ShowOptions& options, Run& run) {
+void add_show(CLI::App& app, std::string& path, goldentrace::ShowOptions& options, Run& run) {
   using goldentrace::ShowWhat;
   CLI::App* command = app.add_subcommand("show", "print what is in a trace");
   command->footer("The filter is for --calls and --tensors.");
-  command->add_option("TRACE", options.trace, "trace to read")->required();
+  command->add_option("TRACE", path, "trace to read")->required();
   CLI::Option_group* what = command->add_option_group("What is printed");
   const auto add = [&](const char* flag, ShowWhat shown, const char* text) {
     what->add_flag_callback(
@@ -229,7 +248,7 @@ void add_show(CLI::App& app, goldentrace::ShowOptions& options, Run& run) {
   what->require_option(0, 1);
   command->add_flag("--json", options.json, "as JSON");
   add_filter(*command, options.filter);
-  command->callback([&] { run = [&] { return run_show(options); }; });
+  command->callback([&] { run = [&] { return run_show(path, options); }; });
 }
 
 void add_check(CLI::App& app, goldentrace::CheckOptions& options, std::string& json_path,
@@ -320,12 +339,13 @@ int main(int argc, char** argv) {
 
   Run run;
   goldentrace::VerifyOptions verify_options;
+  std::string shown;
   goldentrace::ShowOptions show_options;
   goldentrace::CheckOptions check_options;
   goldentrace::ExportOptions export_options;
   goldentrace::TrimOptions trim_options;
   add_verify(app, verify_options, json_path, run);
-  add_show(app, show_options, run);
+  add_show(app, shown, show_options, run);
   add_check(app, check_options, json_path, run);
   add_export(app, export_options, run);
   add_trim(app, trim_options, run);

@@ -1,5 +1,6 @@
 """What all Python tests share: where the build is, and the tiny model, made once."""
 
+import os
 import subprocess
 import sys
 
@@ -7,6 +8,9 @@ import pytest
 
 from paths import BUILD, ROOT
 
+# Before torch is loaded: its threads wait in a loop otherwise, and beside another busy process, as
+# under `pytest -n`, everything takes five times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 sys.path.insert(0, str(BUILD / "python"))
 sys.path.insert(0, str(ROOT / "examples"))
 sys.path.insert(0, str(ROOT / "tests" / "format"))  # the reader written from the page

@@ -24,7 +24,8 @@ static void follow(const char* path, int64_t* prompt, size_t* prompt_count, int6
   const goldentrace_request* request = NULL;
   check(goldentrace_reader_open(path, &golden));
   check(goldentrace_reader_request(golden, 0, &request));
-  if (request == NULL || request->prompt_count > kMaxTokens || request->output_count > kMaxTokens) {
+  if (request == NULL || request->prompt_count == 0 || request->prompt_count > kMaxTokens ||
+      request->output_count > kMaxTokens) {
     fprintf(stderr, "engine: %s has no request that fits\n", path);
     exit(2);
   }
@@ -118,7 +119,7 @@ int main(int argc, char** argv) {
     const uint32_t count = step == 0 ? (uint32_t)prompt_count : 1;
     const int64_t position = step == 0 ? 0 : (int64_t)(prompt_count + step - 1);
     check(goldentrace_writer_step(trace, (uint32_t)step));
-    const int64_t chosen = forward(trace, weights, token % kVocabulary, position, count);
+    const int64_t chosen = forward(trace, weights, (token % kVocabulary + kVocabulary) % kVocabulary, position, count);
     if (!forced) output[step] = chosen;
     token = output[step];
   }

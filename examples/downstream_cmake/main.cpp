@@ -21,6 +21,7 @@ void print(goldentrace_reader* trace, const goldentrace_record& record) {
     std::cout << (d == 0 ? " " : "x") << record.sizes[d];
   if (record.dtype == GOLDENTRACE_FLOAT32 && record.value_size != GOLDENTRACE_NO_VALUE &&
       record.value_size > 0) {
+    // A kept value has as many bytes as its tensor: the library has checked it.
     std::vector<float> numbers(record.value_size / sizeof(float));
     check(goldentrace_reader_value(trace, record.hash, numbers.data(), record.value_size));
     std::cout << "  " << numbers[0];

@@ -374,7 +374,9 @@ Status dump(const TraceReader& trace, std::ostream& out) {
   // Values must be what their names say before anything is shown.
   std::optional<Hash128> last;
   for (const ValueEntry& entry : trace.values()) {
-    if (last != entry.hash) GOLDENTRACE_RETURN_IF_ERROR(trace.value(entry.hash).status());
+    if (last == entry.hash) continue;
+    GOLDENTRACE_RETURN_IF_ERROR(
+        trace.visit_value(entry.hash, [](std::span<const std::byte>) { return Status(); }));
     last = entry.hash;
   }
   ProgramReader program(trace);
@@ -383,7 +385,6 @@ Status dump(const TraceReader& trace, std::ostream& out) {
     if (!more.ok()) return more.status();
     if (!*more) break;
   }
-  GOLDENTRACE_RETURN_IF_ERROR(trace.timings().status());
   Continuity continuity;
   const std::size_t chunks = trace.chunks().size() + (trace.cut_at() ? 0 : 1);
   for (std::size_t i = 0; i < chunks; ++i) {
@@ -398,8 +399,11 @@ Status dump(const TraceReader& trace, std::ostream& out) {
                    {"stored_size", header.stored_size},
                    {"raw_size", header.raw_size},
                    {"content", "unknown"}};
+    if (header.kind == ChunkKind::kTiming) {
+      GOLDENTRACE_RETURN_IF_ERROR(trace.timings_of(i).status());
+    }
     const auto raw = trace.read_chunk(i);
-    const bool unknown_kind = header.kind > ChunkKind::kIndex;
+    const bool unknown_kind = !is_known(header.kind);
     if (raw.ok()) {
       object["content"] = to_hex(content_hash(*raw));
       const Status status = add_decoded(header.kind, *raw, object);

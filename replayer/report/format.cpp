@@ -49,6 +49,10 @@ std::string grouped(std::uint64_t number) {
   return text;
 }
 
+std::string counted(std::uint64_t count, const char* one, const char* many) {
+  return grouped(count) + " " + (count == 1 ? one : many);
+}
+
 std::string percent(double ratio) {
   if (!std::isfinite(ratio)) return "infinite";
   char text[32];

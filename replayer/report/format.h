@@ -13,6 +13,8 @@ inline constexpr std::size_t kReportWidth = 100;
 
 // 9583 -> "9,583".
 std::string grouped(std::uint64_t number);
+// "1 call", "2 calls".
+std::string counted(std::uint64_t count, const char* one, const char* many);
 // A ratio for people: "0.43 %", "31 %", "3.8e+04 %"; "infinite" for what is not finite.
 std::string percent(double ratio);
 // `part` of `whole`, rounded down so that "100 %" means all of it: 2318 of 2320 is "99.9 %".

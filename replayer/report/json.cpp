@@ -36,7 +36,8 @@ json side(const Side& side) {
           {"description", side.description},
           {"calls", side.calls},
           {"losses", side.losses},
-          {"incomplete", side.incomplete},
+          {"incomplete", side.doubts.incomplete},
+          {"trimmed", side.doubts.trimmed},
           {"not_pure", side.doubts.impure},
           {"warnings", side.doubts.warnings}};
 }
@@ -121,7 +122,7 @@ json tokens(const TokensReport& tokens) {
                  {"differing", tokens.differing},
                  {"oracle_steps", tokens.oracle_steps},
                  {"candidate_steps", tokens.candidate_steps},
-                 {"smallest_gap_ulp", tokens.smallest_gap_ulp},
+                 {"smallest_gap_ulp", finite(tokens.smallest_gap_ulp)},
                  {"smallest_gap_step", tokens.smallest_gap_step},
                  {"first", nullptr}};
   if (tokens.first_step) {
@@ -227,6 +228,7 @@ std::string json_report(const VerifyReport& report, const Doubts& doubts) {
                {"externals", report.externals},
                {"holes", report.holes},
                {"environment", report.environment},
+               {"incomplete", doubts.incomplete},
                {"not_pure", doubts.impure},
                {"warnings", doubts.warnings},
                {"findings", findings},

@@ -13,7 +13,7 @@ std::string headline(const Recovery& recovery) {
   const std::string verdict = recovery.whole()  ? "WHOLE  nothing of the recording is missing"
                               : recovery.closed ? "LOSSY  a part of the recording is missing"
                                                 : "LOSSY  the recorder did not close this file";
-  return padded(verdict, kReportWidth - 6) + (recovery.whole() ? "exit 0" : "exit 1") + '\n';
+  return at_both_ends(verdict, recovery.whole() ? "exit 0" : "exit 1") + '\n';
 }
 
 }  // namespace
@@ -23,11 +23,12 @@ std::string recovery_report(const Recovery& recovery, const std::string& in,
   std::string text = headline(recovery);
   text += line("from", in);
   text += line("to", out);
-  text += line("kept", grouped(recovery.chunks_kept) + " chunks, " + grouped(recovery.calls_kept) +
-                           " calls");
+  text += line("kept", counted(recovery.chunks_kept, "chunk", "chunks") + ", " +
+                           counted(recovery.calls_kept, "call", "calls"));
   if (recovery.whole()) return text;
-  std::string lost = grouped(recovery.chunks_lost) + " chunks, " + grouped(recovery.calls_lost) +
-                     " calls, " + grouped(recovery.bytes_lost) + " bytes";
+  std::string lost = counted(recovery.chunks_lost, "chunk", "chunks") + ", " +
+                     counted(recovery.calls_lost, "call", "calls") + ", " +
+                     counted(recovery.bytes_lost, "byte", "bytes");
   if (!recovery.closed) lost += "; and what the recorder had not written";
   text += line("lost", lost);
   for (const std::string& loss : recovery.losses) text += line("", loss);

@@ -1,5 +1,7 @@
 #include "replayer/report/show.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -135,6 +137,24 @@ json step_json(const Step& step) {
           {"gap_ulp", step.gap_ulp}, {"logprob", step.logprob}};
 }
 
+// The piece that went on after step `i`, before it what was fed where that is not what it chose.
+std::string went_on(const Text& text, std::size_t i) {
+  const Step& step = text.steps[i];
+  auto request = text.requests.begin();
+  if (!step.rows.empty()) {
+    request = std::ranges::find(text.requests, step.rows.front().request, &Request::id);
+  }
+  if (request == text.requests.end()) return {};
+  const std::size_t output = output_of(*request, step, i);
+  std::string fed;
+  if (request->forced() && output < request->output_ids.size() &&
+      request->output_ids[output] != step.chosen) {
+    fed = "  fed " + std::to_string(request->output_ids[output]);
+  }
+  if (output >= request->output_pieces.size()) return fed;
+  return fed + " " + printable(dump(request->output_pieces[output]));
+}
+
 Status show_tokens(const TraceReader& trace, bool as_json, std::ostream& out) {
   const auto text = trace.text();
   if (!text.ok()) return text.status();
@@ -166,18 +186,10 @@ Status show_tokens(const TraceReader& trace, bool as_json, std::ostream& out) {
   }
   for (std::size_t i = 0; i < text->steps.size(); ++i) {
     const Step& step = text->steps[i];
-    std::string piece;
-    std::string fed;
-    if (!text->requests.empty()) {
-      const Request& request = text->requests.front();
-      if (i < request.output_pieces.size()) piece = " " + printable(dump(request.output_pieces[i]));
-      if (request.forced() && i < request.output_ids.size() &&
-          request.output_ids[i] != step.chosen) {
-        fed = "  fed " + std::to_string(request.output_ids[i]);  // whose piece it is
-      }
-    }
-    out << "step " << step.step << "  id " << step.chosen << fed << piece << "  gap "
-        << step.gap_ulp << " ulp  logprob " << step.logprob << '\n';
+    out << "step " << step.step << "  id " << step.chosen << went_on(*text, i);
+    if (!std::isnan(step.gap_ulp)) out << "  gap " << step.gap_ulp << " ulp";
+    if (!std::isnan(step.logprob)) out << "  logprob " << step.logprob;
+    out << '\n';
   }
   return {};
 }
@@ -283,9 +295,9 @@ Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
     }
   }
   show_spread(trace, out);
-  const std::string missing = incompleteness(trace.summary());
-  if (!missing.empty()) out << "not whole: " << printable(missing) << '\n';
   const Doubts doubts = doubts_of(trace.header(), trace.summary());
+  if (!doubts.incomplete.empty()) out << "not whole: " << printable(doubts.incomplete) << '\n';
+  if (!doubts.trimmed.empty()) out << "trimmed: " << printable(doubts.trimmed) << '\n';
   for (const std::string& row : doubt_rows(doubts, kMaxDoubts, kMaxDoubts)) out << row << '\n';
   for (const std::string& row : information_rows(doubts, kMaxDoubts)) out << row << '\n';
   return {};
@@ -293,26 +305,24 @@ Status show_summary(const TraceReader& trace, bool as_json, std::ostream& out) {
 
 }  // namespace
 
-Status show(const ShowOptions& options, std::ostream& out) {
-  const auto trace = TraceReader::open(options.trace);
-  if (!trace.ok()) return trace.status();
+Status show(const TraceReader& trace, const ShowOptions& options, std::ostream& out) {
   switch (options.what) {
     case ShowWhat::kCalls:
-      return show_calls(**trace, options, out);
+      return show_calls(trace, options, out);
     case ShowWhat::kTensors:
-      return show_tensors(**trace, options, out);
+      return show_tensors(trace, options, out);
     case ShowWhat::kLosses:
-      return show_losses(**trace, options.json, out);
+      return show_losses(trace, options.json, out);
     case ShowWhat::kParameters:
-      return show_parameters(**trace, options.json, out);
+      return show_parameters(trace, options.json, out);
     case ShowWhat::kTokens:
-      return show_tokens(**trace, options.json, out);
+      return show_tokens(trace, options.json, out);
     case ShowWhat::kChunks:
-      return dump(**trace, out);
+      return dump(trace, out);
     case ShowWhat::kSummary:
       break;
   }
-  return show_summary(**trace, options.json, out);
+  return show_summary(trace, options.json, out);
 }
 
 }  // namespace goldentrace

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <ostream>
-#include <string>
 
 #include "replayer/report/call_filter.h"
 #include "src/base/status.h"
+#include "src/format/trace_reader.h"
 
 namespace goldentrace {
 
@@ -20,12 +20,11 @@ enum class ShowWhat : std::uint8_t {
 };
 
 struct ShowOptions {
-  std::string trace;
   ShowWhat what = ShowWhat::kSummary;
   bool json = false;       // one object; calls, tensors, parameters and losses one object a line
   CallFilter filter = {};  // of calls and tensors
 };
 
-Status show(const ShowOptions& options, std::ostream& out);
+Status show(const TraceReader& trace, const ShowOptions& options, std::ostream& out);
 
 }  // namespace goldentrace

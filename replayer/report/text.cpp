@@ -1,6 +1,7 @@
 #include "replayer/report/text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -113,9 +114,11 @@ void add_tokens(Lines& lines, const TokensReport& tokens) {
            (tokens.parted                                   ? ", then other tokens were given"
             : tokens.oracle_steps == tokens.candidate_steps ? ""
             : tokens.oracle_steps < tokens.candidate_steps  ? ", the oracle ran no more"
-                                                            : ", the candidate ran no more") +
-           "; smallest gap " + number(tokens.smallest_gap_ulp) + " ulp (step " +
-           std::to_string(tokens.smallest_gap_step) + ")";
+                                                            : ", the candidate ran no more");
+    if (!std::isnan(tokens.smallest_gap_ulp)) {
+      text += "; smallest gap " + number(tokens.smallest_gap_ulp) + " ulp (step " +
+              std::to_string(tokens.smallest_gap_step) + ")";
+    }
   }
   lines.row("tokens", std::string(status_word(tokens.rung.status)) + " " + text);
   if (tokens.first_step) {
@@ -259,7 +262,10 @@ void add_sides(Lines& lines, const ReplayReport& report) {
               padded(clipped_left(printable(side->path), width), width) + "  " + side->description);
   }
   for (const auto& [label, side] : sides) {
-    if (!side->incomplete.empty()) lines.row("not whole", label + (": " + side->incomplete));
+    const std::string& why = side->doubts.incomplete;
+    if (!why.empty()) lines.row("not whole", label + (": " + why));
+    const std::string& left = side->doubts.trimmed;
+    if (!left.empty()) lines.row("trimmed", label + (": " + left));
   }
   add_doubts(lines, report.oracle.doubts);
   if (report.oracle.losses + report.candidate.losses > 0) {
@@ -415,6 +421,7 @@ std::string text_report(const VerifyReport& report, const Doubts& doubts) {
   lines.add(
       at_both_ends(verify_headline(report), "exit " + std::to_string(verify_exit_status(report))));
   lines.row("trace", report.trace + "   " + grouped(report.calls) + " calls");
+  if (!doubts.incomplete.empty()) lines.row("not whole", doubts.incomplete);
   add_doubts(lines, doubts);
   if (!report.wrong_parameters.empty()) {
     Rung weights{RungStatus::kDiff,

@@ -44,13 +44,17 @@ class Checker {
         text_(findings_),
         values_(trace, findings_) {}
 
-  void run() {
+  // Fails only where the file can't be read.
+  Status run() {
     for (const Counter& counter : trace_.summary().counters) check(counter);
-    for (std::size_t i = 0; i < trace_.chunks().size(); ++i) check_chunk(i);
+    for (std::size_t i = 0; i < trace_.chunks().size(); ++i) {
+      GOLDENTRACE_RETURN_IF_ERROR(check_chunk(i));
+    }
     parameters_.finish();
     text_.finish();
     values_.finish();
     check_counts();
+    return {};
   }
 
   void fill(CheckReport& report) {
@@ -72,8 +76,7 @@ class Checker {
  private:
   void check(const Counter& counter) {
     if (counter.value == 0) return;
-    if (counter.name == "trace_cut") {
-      cut_ = true;
+    if (counter.name == "trace_cut" && trace_.cut_at()) {
       findings_.faults.add(
           "the file was cut: `replay recover` makes a whole trace of what is there",
           [&] { return counter.first; });
@@ -84,7 +87,7 @@ class Checker {
     }
   }
 
-  void check_chunk(std::size_t i) {
+  Status check_chunk(std::size_t i) {
     const ChunkEntry& entry = trace_.chunks()[i];
     Status status;
     if (const auto raw = trace_.read_chunk(i); !raw.ok()) {
@@ -92,12 +95,14 @@ class Checker {
     } else if (Status decoded = check_raw(i, *raw); !decoded.ok()) {
       status = {decoded.code(), at_offset(entry.offset) + ": " + decoded.message()};
     }
-    if (status.ok()) return;
+    if (status.ok()) return {};
+    if (status.code() != Code::kCorrupt && status.code() != Code::kUnsupported) return status;
     if (entry.kind == ChunkKind::kProgram) program_.lose();
     Findings& findings =
         status.code() == Code::kUnsupported ? findings_.unsupported : findings_.faults;
     findings.add("chunk can't be read",
                  [&] { return without_name(trace_.name(), status.message()); });
+    return {};
   }
 
   Status check_raw(std::size_t i, const Bytes& raw) {
@@ -155,7 +160,8 @@ class Checker {
   [[nodiscard]] bool lossy() const { return trace_.summary().counter("chunks_lost") > 0; }
 
   void check_counts() {
-    if (cut_ || program_.lost()) return;
+    // Of a recording that was cut, the last timings may not have been written.
+    if (trace_.summary().counter("trace_cut") > 0 || program_.lost()) return;
     const auto numbers = [&](std::uint64_t other) {
       return std::to_string(other) + " for " + std::to_string(program_.calls()) + " calls";
     };
@@ -177,7 +183,6 @@ class Checker {
   TextCheck text_;
   ValueCheck values_;
   std::uint64_t timed_ = 0;  // the call after the last one with a timing
-  bool cut_ = false;
 };
 
 // A file that begins with other bytes is no trace at all, rather than a damaged one.
@@ -238,7 +243,7 @@ Result<CheckReport> check(const ByteSource& source) {
     return report;
   }
   Checker checker(**trace);
-  checker.run();
+  GOLDENTRACE_RETURN_IF_ERROR(checker.run());
   checker.fill(report);
   return report;
 }

@@ -10,10 +10,6 @@ using json = nlohmann::ordered_json;
 
 constexpr std::size_t kMaxLines = 17;  // of findings, of all sorts
 
-std::string counted(std::uint64_t count, const char* one, const char* many) {
-  return grouped(count) + " " + (count == 1 ? one : many);
-}
-
 std::string headline(const CheckReport& report) {
   const std::string status = "exit " + std::to_string(check_exit_status(report));
   if (!report.faults.empty()) {

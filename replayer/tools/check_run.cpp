@@ -19,7 +19,7 @@ void ParameterCheck::check(const Parameter& parameter) {
   }
   const bool sourced = parameter.recipe != Recipe::kValue && parameter.recipe != Recipe::kComputed;
   if (!sourced && !parameter.sources.empty()) {
-    findings_.faults.add("recipe without sources names some", where);
+    findings_.notes.add("recipe without sources names some", where);
   }
   if (parameter.recipe == Recipe::kTied) tied_.emplace_back(parameter.name, parameter.sources[0]);
   if (program_.lost()) return;
@@ -43,8 +43,8 @@ void ParameterCheck::finish() {
                          [&] { return "'" + tie.first + "' to '" + tie.second + "'"; });
   }
   if (!program_.lost() && last_call_ > program_.calls()) {
-    findings_.faults.add("parameter is put in place after the last call",
-                         [&] { return "'" + last_name_ + "'"; });
+    findings_.notes.add("parameter is put in place after the last call",
+                        [&] { return "'" + last_name_ + "'"; });
   }
 }
 
@@ -61,14 +61,14 @@ void TextCheck::check(const Step& step) {
   const auto where = [&] { return "step " + std::to_string(step.step); };
   for (const Row& row : step.rows) {
     refer(row.request, where());
-    if (row.position < 0) findings_.faults.add("row of a step at a position below 0", where);
+    if (row.position < 0) findings_.notes.add("row of a step at a position below 0", where);
   }
-  if (step.chosen < -1) findings_.faults.add("step chose a token id below 0", where);
+  if (step.chosen < -1) findings_.notes.add("step chose a token id below 0", where);
   // An entry without rows names no request; there may be several of them.
   if (step.rows.empty()) {
     steps_.emplace(step.step, std::numeric_limits<std::uint32_t>::max());
   } else if (!steps_.emplace(step.step, step.rows.front().request).second) {
-    findings_.faults.add("step has two entries of one request", where);
+    findings_.notes.add("step has two entries of one request", where);
   }
 }
 
@@ -77,7 +77,7 @@ void TextCheck::add_rows(const std::vector<TensorRow>& rows) {
     const std::string where = "tensor " + std::to_string(entry.tensor);
     refer(entry.row.request, where);
     if (entry.row.position < 0) {
-      findings_.faults.add("row of a tensor at a position below 0", [&] { return where; });
+      findings_.notes.add("row of a tensor at a position below 0", [&] { return where; });
     }
   }
 }
@@ -89,8 +89,8 @@ void TextCheck::finish() {
   }
   std::ranges::sort(missing);
   for (const auto& rows : missing) {  // a request and where its rows are
-    findings_.faults.add("rows of a request that is not there",
-                         [&] { return rows.second + ", request " + std::to_string(rows.first); });
+    findings_.notes.add("rows of a request that is not there",
+                        [&] { return rows.second + ", request " + std::to_string(rows.first); });
   }
 }
 
@@ -114,7 +114,7 @@ void ValueCheck::add(std::size_t at, const Values& values) {
     } else {
       findings_.faults.add("part of a value is not in the index", here);
     }
-    add_part(part, values.data.subspan(begin, part.length), where);
+    check(part, values.data.subspan(begin, part.length), where);
     begin += part.length;
   }
   if (listed != entries_[at]) {
@@ -122,36 +122,28 @@ void ValueCheck::add(std::size_t at, const Values& values) {
   }
 }
 
-void ValueCheck::add_part(const ValuePart& part, std::span<const std::byte> bytes,
-                          const std::string& where) {
-  const auto here = [&] { return where + ", value " + to_hex(part.hash); };
+void ValueCheck::check(const ValuePart& part, std::span<const std::byte> bytes,
+                       const std::string& where) {
   bytes_ += bytes.size();
-  if (part.offset == 0) {
-    abandon();
-    open_ = Open{part.hash, part.total, 0, {}};
-  } else if (!open_ || open_->hash != part.hash || open_->done != part.offset ||
-             open_->total != part.total) {
-    findings_.faults.add("parts of a value do not follow one another", here);
-    open_.reset();
-    return;
+  count_ += part.offset == 0 ? 1 : 0;
+  if (bytes.size() < part.total) {
+    split_.insert(part.hash);
+  } else if (hash_bytes(bytes) != part.hash) {
+    findings_.faults.add("value does not hash to the name that it is kept under",
+                         [&] { return where + ", value " + to_hex(part.hash); });
   }
-  open_->stream.add(bytes);
-  open_->done += bytes.size();
-  if (open_->done < open_->total) return;
-  ++count_;
-  if (open_->stream.finish() != part.hash) {
-    findings_.faults.add("value does not hash to the name that it is kept under", here);
-  }
-  open_.reset();
 }
 
-void ValueCheck::abandon() {
-  if (!open_) return;
-  findings_.faults.add("value lacks its last parts",
-                       [&] { return "value " + to_hex(open_->hash); });
-  open_.reset();
+void ValueCheck::finish() {
+  // Other parts may lie between those of one value: it is read once more.
+  for (const Hash128& hash : split_) {
+    const Status whole =
+        trace_.visit_value(hash, [](std::span<const std::byte>) { return Status(); });
+    if (!whole.ok()) {
+      findings_.faults.add("value does not hash to the name that it is kept under",
+                           [&] { return "value " + to_hex(hash); });
+    }
+  }
 }
-
-void ValueCheck::finish() { abandon(); }
 
 }  // namespace goldentrace

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -67,20 +66,12 @@ class ValueCheck {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
-  // A value whose parts have not all been met. They follow one another, so there is but one.
-  struct Open {
-    Hash128 hash;
-    std::uint64_t total = 0;
-    std::uint64_t done = 0;
-    HashStream stream;
-  };
-  void add_part(const ValuePart& part, std::span<const std::byte> bytes, const std::string& where);
-  void abandon();
+  void check(const ValuePart& part, std::span<const std::byte> bytes, const std::string& where);
 
   const TraceReader& trace_;
   CheckFindings& findings_;
   std::vector<std::uint32_t> entries_;  // of the index, by chunk
-  std::optional<Open> open_;
+  std::set<Hash128> split_;             // over several parts
   std::uint64_t count_ = 0;
   std::uint64_t bytes_ = 0;
 };

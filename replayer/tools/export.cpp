@@ -8,8 +8,9 @@
 #include "replayer/report/calls.h"
 #include "replayer/report/format.h"
 #include "replayer/tools/npy.h"
-#include "replayer/tools/output_file.h"
 #include "replayer/tools/select.h"
+#include "replayer/verdict/doubts.h"
+#include "src/base/output_file.h"
 #include "src/format/safetensors.h"
 #include "src/format/trace_reader.h"
 
@@ -49,9 +50,9 @@ void add_notes(const Selection& selection, ExportReport& report) {
     return (tensor.flags & (kTensorConjugate | kTensorNegative)) != 0;
   });
   if (lazy > 0) {
-    report.notes.push_back(grouped(static_cast<std::uint64_t>(lazy)) +
-                           " tensors are lazily conjugated or negated: the bytes are the memory's, "
-                           "before that");
+    report.notes.push_back(
+        counted(static_cast<std::uint64_t>(lazy), "tensor is", "tensors are") +
+        " lazily conjugated or negated: the bytes are the memory's, before that");
   }
 }
 
@@ -233,16 +234,23 @@ Result<ExportReport> export_calls(const TraceReader& trace, const ExportOptions&
   return report;
 }
 
+Result<ExportReport> export_by_ending(const TraceReader& trace, const ExportOptions& options) {
+  if (options.output.ends_with(".npy")) return export_npy(trace, options);
+  if (options.output.ends_with(".safetensors")) return export_safetensors(trace, options);
+  if (options.output.ends_with(".jsonl")) return export_calls(trace, options);
+  return Status(Code::kInvalidArgument,
+                options.output + ": name a file that ends in .npy, .safetensors or .jsonl");
+}
+
 }  // namespace
 
 Result<ExportReport> export_trace(const ExportOptions& options) {
   const auto trace = TraceReader::open(options.trace);
   if (!trace.ok()) return trace.status();
-  if (options.output.ends_with(".npy")) return export_npy(**trace, options);
-  if (options.output.ends_with(".safetensors")) return export_safetensors(**trace, options);
-  if (options.output.ends_with(".jsonl")) return export_calls(**trace, options);
-  return Status(Code::kInvalidArgument,
-                options.output + ": name a file that ends in .npy, .safetensors or .jsonl");
+  auto report = export_by_ending(**trace, options);
+  const std::string missing = incompleteness((*trace)->summary());
+  if (report.ok() && !missing.empty()) report->notes.push_back("not whole: " + missing);
+  return report;
 }
 
 }  // namespace goldentrace

@@ -1,6 +1,7 @@
 #include "replayer/tools/select.h"
 
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "replayer/report/format.h"
@@ -55,19 +56,24 @@ std::string export_name(const std::string& scope, const std::string& op, std::ui
   return name;
 }
 
-Result<Selection> select_tensors(const TraceReader& trace, const CallFilter& filter) {
-  Selection selection;
+namespace {
+
+std::string name_of(const Dictionary& dictionary, const Call& call) {
+  return export_name(dictionary.scope(call.scope), dictionary.describe_op(call.op), call.step);
+}
+
+// Calls `visit(dictionary, number, call, write, selected)` for every write of the calls that the
+// filter lets pass, whatever call or hash it asks for; `selected` says that it does.
+template <typename Visit>
+Status each_write(const TraceReader& trace, const CallFilter& filter, Visit visit) {
   ProgramReader program(trace);
-  const Dictionary& dictionary = program.dictionary();
-  // Numbers are those of the whole program, whatever call or hash is asked for.
   CallFilter by_name = filter;
   by_name.call.reset();
-  CallMatcher named(by_name, dictionary);
-  UniqueNames names;
+  CallMatcher named(by_name, program.dictionary());
   while (true) {
     const auto more = program.next();
     if (!more.ok()) return more.status();
-    if (!*more) return selection;
+    if (!*more) return {};
     const ProgramChunk& chunk = program.chunk();
     for (std::size_t i = 0; i < chunk.calls.size(); ++i) {
       const Call& call = chunk.calls[i];
@@ -75,14 +81,38 @@ Result<Selection> select_tensors(const TraceReader& trace, const CallFilter& fil
       if (!named.matches(call, number)) continue;
       for (std::size_t w = 0; w < call.writes; ++w) {
         const Write& write = chunk.writes[call.first_write + w];
-        std::string name = names.take(
-            export_name(dictionary.scope(call.scope), dictionary.describe_op(call.op), call.step));
-        if ((filter.call && *filter.call != number) || !named.matches(write)) continue;
-        GOLDENTRACE_RETURN_IF_ERROR(
-            add(trace, dictionary, write, std::move(name), number, selection));
+        const bool selected = filter.call.value_or(number) == number && named.matches(write);
+        GOLDENTRACE_RETURN_IF_ERROR(visit(program.dictionary(), number, call, write, selected));
       }
     }
   }
+}
+
+}  // namespace
+
+Result<Selection> select_tensors(const TraceReader& trace, const CallFilter& filter) {
+  // Numbers are those of the whole program; names that are not selected are not kept in memory.
+  std::unordered_set<std::string> selected_names;
+  GOLDENTRACE_RETURN_IF_ERROR(each_write(trace, filter,
+                                         [&](const Dictionary& dictionary, std::uint64_t,
+                                             const Call& call, const Write&, bool selected) {
+                                           if (selected)
+                                             selected_names.insert(name_of(dictionary, call));
+                                           return Status();
+                                         }));
+  Selection selection;
+  UniqueNames names;
+  GOLDENTRACE_RETURN_IF_ERROR(
+      each_write(trace, filter,
+                 [&](const Dictionary& dictionary, std::uint64_t number, const Call& call,
+                     const Write& write, bool selected) -> Status {
+                   std::string name = name_of(dictionary, call);
+                   if (!selected_names.contains(name)) return {};
+                   name = names.take(std::move(name));
+                   if (!selected) return {};
+                   return add(trace, dictionary, write, std::move(name), number, selection);
+                 }));
+  return selection;
 }
 
 }  // namespace goldentrace

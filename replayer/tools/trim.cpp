@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "replayer/report/format.h"
-#include "replayer/tools/output_file.h"
 #include "replayer/tools/trim_plan.h"
 #include "replayer/tools/trim_program.h"
+#include "src/base/output_file.h"
 #include "src/format/compression.h"
 #include "src/format/trace_reader.h"
 #include "src/format/trace_writer.h"
@@ -294,7 +294,7 @@ Result<TrimReport> trim(const TrimOptions& options) {
     return Status(Code::kInvalidArgument,
                   "say what to leave out: --scope, --steps, --drop-values or --drop-timings");
   }
-  if ((*trace)->summary().counter("trace_cut") > 0) {
+  if ((*trace)->cut_at()) {
     return Status(Code::kInvalidArgument,
                   options.trace + ": was cut: make it whole by `replay recover` first");
   }

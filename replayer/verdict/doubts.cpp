@@ -12,6 +12,7 @@ namespace {
 
 constexpr std::string_view kSeparator = ": ";
 constexpr std::string_view kImpure = "impure: ";
+constexpr std::string_view kTrimmed = "trimmed: ";
 constexpr std::string_view kUnexpected = "unexpected: ";  // weights that the model has no use for
 constexpr const char* kRandomCalls = "calls_random";
 
@@ -93,9 +94,12 @@ std::string incompleteness(const Summary& summary) {
 
 Doubts doubts_of(const Header& header, const Summary& summary) {
   Doubts doubts;
+  doubts.incomplete = incompleteness(summary);
   for (const std::string& warning : header.warnings) {
     if (warning.starts_with(kImpure)) {
       doubts.impure.push_back(warning.substr(kImpure.size()));
+    } else if (warning.starts_with(kTrimmed)) {
+      doubts.trimmed = warning.substr(kTrimmed.size());
     } else if (warning.starts_with(kUnexpected)) {
       doubts.information.push_back(warning);
     } else {

@@ -11,6 +11,8 @@
 namespace goldentrace {
 
 struct Doubts {
+  std::string incomplete = {};  // why the trace is only a part of its run; "" when it is whole
+  std::string trimmed = {};     // what is left of it: "5 of 9 calls are left, ..."; "" when all is
   std::vector<std::string> impure = {};    // "model.layers.0.mlp: runs kernels.SiluAndMul"
   std::vector<std::string> warnings = {};  // "kind: path: text", kinds of FORMAT.md
   // No doubt, hence in no report: tensors of the checkpoint that the model has no use for.

@@ -74,16 +74,19 @@ std::string piece(const std::vector<std::string>& pieces, std::size_t i) {
 // The token that went on after step `i`.
 std::int64_t fed_token(const Text& text, std::size_t i) {
   const Request* request = only_request(text);
-  if (request != nullptr && request->forced() && i < request->output_ids.size())
-    return request->output_ids[i];
-  return text.steps[i].chosen;
+  const Step& step = text.steps[i];
+  if (request == nullptr || !request->forced()) return step.chosen;
+  const std::size_t output = output_of(*request, step, i);
+  return output < request->output_ids.size() ? request->output_ids[output] : step.chosen;
 }
 
 // The text of a step's choice, where the tokens that went on have it.
 std::string chosen_piece(const Text& text, std::size_t i) {
   const Request* request = only_request(text);
   if (request == nullptr) return {};
-  if (!request->forced()) return piece(request->output_pieces, i);
+  if (!request->forced()) {
+    return piece(request->output_pieces, output_of(*request, text.steps[i], i));
+  }
   const auto found = std::ranges::find(request->output_ids, text.steps[i].chosen);
   return piece(request->output_pieces,
                static_cast<std::size_t>(found - request->output_ids.begin()));
@@ -111,25 +114,15 @@ std::string model_type(const std::string& config_json) {
   return found != config.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-void keep_common_steps(Text& oracle, Text& candidate) {
-  std::set<std::uint32_t> common;
-  std::set<std::uint32_t> theirs;
-  for (const Step& step : oracle.steps) common.insert(step.step);
-  for (const Step& step : candidate.steps) theirs.insert(step.step);
-  std::erase_if(common, [&](std::uint32_t step) { return !theirs.contains(step); });
-  for (Text* text : {&oracle, &candidate}) {
-    std::erase_if(text->steps, [&](const Step& step) { return !common.contains(step.step); });
-    if (common.empty()) continue;
-    // Output token i is what step i chose or was fed.
-    const auto drop = [&](auto& items) {
-      items.erase(items.begin(), items.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(
-                                                     *common.begin(), items.size())));
-    };
-    for (Request& request : text->requests) {
-      drop(request.output_ids);
-      drop(request.output_pieces);
-    }
-  }
+void keep_steps_of(const Text& trimmed, Text& other) {
+  // All steps are left where calls were trimmed by their module alone.
+  std::size_t made = 0;
+  for (const Request& request : trimmed.requests) made = std::max(made, request.output_ids.size());
+  if (trimmed.steps.empty() || trimmed.steps.size() >= made) return;
+  const auto [first, last] = std::ranges::minmax_element(trimmed.steps, {}, &Step::step);
+  std::erase_if(other.steps, [&](const Step& step) {
+    return step.step < first->step || step.step > last->step;
+  });
 }
 
 Rung compare_inputs(const Text& oracle, const Text& candidate) {
@@ -367,7 +360,7 @@ TokensReport compare_tokens(const Text& oracle, const Text& candidate, double lo
   for (std::size_t i = 0; i < count; ++i) {
     const Step& want = oracle.steps[i];
     const Step& got = candidate.steps[i];
-    if (i == 0 || want.gap_ulp < report.smallest_gap_ulp) {
+    if (!(want.gap_ulp >= report.smallest_gap_ulp) && !std::isnan(want.gap_ulp)) {
       report.smallest_gap_ulp = want.gap_ulp;
       report.smallest_gap_step = want.step;
     }

@@ -31,9 +31,8 @@ Rung compare_logits(const Text& oracle, const Text& candidate, double logits_ban
 // not sound.
 TokensReport compare_tokens(const Text& oracle, const Text& candidate, double logits_band);
 
-// Where steps were trimmed away: leaves only those that both have, and the output tokens from the
-// first of them on.
-void keep_common_steps(Text& oracle, Text& candidate);
+// Leaves of `other` the steps between the first and the last one of a trace that was trimmed.
+void keep_steps_of(const Text& trimmed, Text& other);
 
 // "model_type" of a config, or "".
 std::string model_type(const std::string& config_json);

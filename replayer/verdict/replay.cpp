@@ -2,6 +2,8 @@
 #include "replayer/replay.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "replayer/band/band.h"
 #include "replayer/band/run_dtype.h"
@@ -30,8 +32,8 @@ Side describe_side(const TraceReader& trace) {
   }
   side.calls = trace.summary().calls;
   side.doubts = doubts_of(header, trace.summary());
-  side.incomplete = incompleteness(trace.summary());
   for (const Counter& counter : trace.summary().counters) {
+    if (counter.origin != CounterOrigin::kRecording) continue;
     if (counter.severity != CounterSeverity::kInfo) side.losses += counter.value;
   }
   return side;
@@ -148,8 +150,8 @@ void decide(ReplayReport& report) {
 
 // Part of a run agrees with part of another: that is no agreement of the runs.
 void refuse_incomplete(ReplayReport& report) {
-  const bool oracle = !report.oracle.incomplete.empty();
-  const bool candidate = !report.candidate.incomplete.empty();
+  const bool oracle = !report.oracle.doubts.incomplete.empty();
+  const bool candidate = !report.candidate.doubts.incomplete.empty();
   if (exit_status(report.verdict) != 0 || !(oracle || candidate)) return;
   report.verdict = Verdict::kIncomplete;
   report.headline = std::string(oracle && candidate ? "neither trace is whole"
@@ -279,6 +281,18 @@ std::int64_t longest_position(const Text& text) {
   return longest;
 }
 
+// Leaves out of `other` what a trace that was trimmed, or is not whole, has no longer.
+void keep_known(const Loaded& side, Loaded& other) {
+  const Summary& summary = side.trace->summary();
+  if (summary.counter("calls_trimmed") > 0) keep_steps_of(side.text, other.text);
+  if (!incompleteness(summary).empty() && !side.parameters.empty()) {
+    std::set<std::string_view> known;
+    for (const Parameter& parameter : side.parameters) known.insert(parameter.name);
+    std::erase_if(other.parameters,
+                  [&](const Parameter& parameter) { return !known.contains(parameter.name); });
+  }
+}
+
 }  // namespace
 
 Result<ReplayReport> run_replay(const ReplayOptions& options) {
@@ -287,10 +301,8 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
   auto candidate = load(options.candidate);
   if (!candidate.ok()) return candidate.status();
   GOLDENTRACE_RETURN_IF_ERROR(check_comparable(*oracle, *candidate));
-  const auto trimmed = [](const Loaded& side) {
-    return side.trace->summary().counter("calls_trimmed") > 0;
-  };
-  if (trimmed(*oracle) || trimmed(*candidate)) keep_common_steps(oracle->text, candidate->text);
+  keep_known(*oracle, *candidate);
+  keep_known(*candidate, *oracle);
 
   const Header& want = oracle->trace->header();
   const Header& got = candidate->trace->header();

@@ -25,16 +25,21 @@ class WorkQueue {
 
   WorkQueue(std::uint64_t max_bytes, Handle handle)
       : max_bytes_(max_bytes), handle_(std::move(handle)), thread_([this] { run(); }) {}
-  ~WorkQueue() { (void)finish(); }
+  ~WorkQueue() { stop(); }
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
   // Waits for room for an item of about `bytes`, which is then taken: push() or withdraw() follows.
-  // An item larger than the bound passes alone.
+  // An item larger than the bound passes alone. First come, first served: a large item's turn
+  // comes.
   void admit(std::uint64_t bytes) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return bytes_ == 0 || bytes_ + bytes <= max_bytes_; });
+    const std::uint64_t turn = waiting_++;
+    changed_.wait(
+        lock, [&] { return turn == admitted_ && (bytes_ == 0 || bytes_ + bytes <= max_bytes_); });
+    ++admitted_;
     bytes_ += bytes;
+    if (waiting_ > admitted_) changed_.notify_all();
   }
   void withdraw(std::uint64_t bytes) {
     const std::lock_guard lock(mutex_);
@@ -62,16 +67,20 @@ class WorkQueue {
   }
   // Handles what is queued and ends the thread; the first failure of all.
   Status finish() {
+    stop();
+    return status_;
+  }
+
+ private:
+  void stop() {
     {
       const std::lock_guard lock(mutex_);
       stopping_ = true;
       changed_.notify_all();
     }
     if (thread_.joinable()) thread_.join();
-    return status_;
   }
 
- private:
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -109,7 +118,9 @@ class WorkQueue {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::pair<Item, std::uint64_t>> queue_;
-  std::uint64_t bytes_ = 0;  // admitted and not handled yet
+  std::uint64_t bytes_ = 0;     // admitted and not handled yet
+  std::uint64_t waiting_ = 0;   // ever
+  std::uint64_t admitted_ = 0;  // ever
   std::uint64_t pushed_ = 0;
   std::uint64_t handled_ = 0;
   bool stopping_ = false;

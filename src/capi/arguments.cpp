@@ -2,10 +2,12 @@
 
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <utility>
 
 #include "src/base/machine.h"
+#include "src/event/program.h"
 
 namespace goldentrace::capi {
 namespace {
@@ -133,9 +135,14 @@ Result<Placement> read_placement(const goldentrace_placement& from) {
 Result<std::vector<Row>> read_rows(const goldentrace_row* rows, std::size_t count) {
   const auto items = read_array(rows, count, "rows");
   if (!items.ok()) return items.status();
+  if (count > kMaxNoteBytes / sizeof(TensorRow)) return invalid("more rows than a tensor can have");
   std::vector<Row> read;
   read.reserve(count);
   for (const goldentrace_row& row : *items) {
+    if (row.reserved != 0) return invalid("row.reserved is not 0");
+    if (row.position < 0 || row.position > std::numeric_limits<std::int64_t>::max() - row.count) {
+      return invalid("row.position " + std::to_string(row.position) + " is none of a text");
+    }
     read.push_back({row.request, row.first_row, row.count, row.position});
   }
   return read;
@@ -190,6 +197,34 @@ Result<Header> read_header(const goldentrace_writer_options& options) {
   return header;
 }
 
+namespace {
+
+std::uint64_t size_of(const std::vector<std::string>& texts) {
+  std::uint64_t size = 0;
+  for (const std::string& text : texts) size += text.size() + 12;
+  return size;
+}
+
+}  // namespace
+
+std::uint64_t size_of(const Request& request) {
+  std::uint64_t size = 256 + request.prompt.size() + request.output.size();
+  size += 8 * (request.prompt_ids.size() + request.stop_ids.size() + request.output_ids.size());
+  size += size_of(request.prompt_pieces) + size_of(request.output_pieces);
+  for (const Setting& setting : request.sampling) {
+    size += 64 + setting.name.size() + setting.value.size() + setting.origin.size();
+  }
+  return size;
+}
+
+std::uint64_t size_of(const Parameter& parameter) {
+  return 96 + parameter.name.size() + size_of(parameter.sources);
+}
+
+std::uint64_t size_of(const Step& step) {
+  return 128 + 24 * step.rows.size() + 16 * step.top_ids.size() + size_of(step.top_pieces);
+}
+
 Result<Request> read_request(const goldentrace_request& from) {
   auto prompt = read_bytes(from.prompt, "prompt");
   if (!prompt.ok()) return prompt.status();
@@ -223,6 +258,7 @@ Result<Request> read_request(const goldentrace_request& from) {
     request.sampling.push_back({std::move(*name), text_or_empty(setting.value),
                                 setting.origin == nullptr ? "default" : setting.origin});
   }
+  if (size_of(request) > kMaxTextBytes) return invalid("the request is too large for a trace");
   return request;
 }
 
@@ -252,6 +288,7 @@ Result<Step> read_result(const goldentrace_result& from) {
   step.logits_rms = from.logits_rms;
   step.logprob_kind = static_cast<LogprobKind>(from.logprob_kind);
   sort_top(step);
+  if (size_of(step) > kMaxTextBytes) return invalid("the result is too large for a trace");
   return step;
 }
 

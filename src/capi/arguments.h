@@ -20,13 +20,16 @@ inline constexpr std::uint32_t kMaxRank = 64;
 // No engine has a tensor of this many bytes; a size that was not set has.
 inline constexpr std::int64_t kMaxTensorBytes = std::int64_t{1} << 40;
 
-// The caller's struct, of another version maybe: fields that it lacks are zero, fields that this
-// library lacks must be.
+// More than this in what describes one tensor, parameter or request is a mistake, and no chunk
+// could hold it.
+inline constexpr std::uint64_t kMaxNoteBytes = 8u << 20;
+inline constexpr std::uint64_t kMaxTextBytes = 64u << 20;
+
+// The caller's struct, maybe of a later version: fields that this library lacks must be zero.
 template <typename Struct>
 Result<Struct> read_struct(const Struct* from, const char* what) {
   constexpr std::size_t kSane = 4096;
   if (from == nullptr) return invalid(std::string(what) + " is NULL");
-  // The structs of the first version; those of later ones only grow.
   if (from->size < sizeof(Struct) || from->size > kSane) {
     return invalid(std::string(what) + ".size is not set: call its init function first");
   }
@@ -37,6 +40,9 @@ Result<Struct> read_struct(const Struct* from, const char* what) {
   }
   Struct copy;
   std::memcpy(&copy, bytes, sizeof copy);
+  if constexpr (requires { copy.reserved; }) {
+    if (copy.reserved != 0) return invalid(std::string(what) + ".reserved is not 0");
+  }
   return copy;
 }
 
@@ -62,6 +68,12 @@ Result<std::vector<std::string>> read_texts(const char* const* texts, std::size_
                                             const char* what);
 
 Result<Header> read_header(const goldentrace_writer_options& options);
+// Bytes that it takes in a file, roughly.
+std::uint64_t size_of(const Request& request);
+std::uint64_t size_of(const Step& step);
+std::uint64_t size_of(const Parameter& parameter);
+
+// kInvalidArgument when it is larger than kMaxTextBytes, like read_result.
 Result<Request> read_request(const goldentrace_request& from);
 // Its `step` is left to the caller, which knows the current one.
 Result<Step> read_result(const goldentrace_result& from);

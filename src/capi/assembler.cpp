@@ -9,7 +9,7 @@
 namespace goldentrace::capi {
 namespace {
 
-constexpr std::size_t kMaxTextEntries = 1024;
+constexpr std::uint64_t kSoftBytes = 1u << 20;  // of a chunk of texts or parameters
 
 // Strides of the elements as they are kept: row-major without gaps.
 std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& sizes) {
@@ -132,8 +132,9 @@ Status Assembler::take(ParameterJob& job) {
   }
   define_tensor(job.parameter.tensor, job.shape);
   job.parameter.call = builder_.next_call();
+  parameters_size_ += size_of(job.parameter);
   parameters_.push_back(std::move(job.parameter));
-  return parameters_.size() < kMaxTextEntries ? Status() : flush_program();
+  return parameters_size_ < kSoftBytes && !builder_.full() ? Status() : flush_program();
 }
 
 Status Assembler::take(LogitsJob& job) {
@@ -142,13 +143,15 @@ Status Assembler::take(LogitsJob& job) {
 }
 
 Status Assembler::take(Request& request) {
+  text_size_ += size_of(request);
   text_.requests.push_back(std::move(request));
-  return text_.requests.size() < kMaxTextEntries ? Status() : flush_text();
+  return text_size_ < kSoftBytes ? Status() : flush_text();
 }
 
 Status Assembler::take(Step& step) {
+  text_size_ += size_of(step);
   text_.steps.push_back(std::move(step));
-  return text_.steps.size() < kMaxTextEntries ? Status() : flush_text();
+  return text_size_ < kSoftBytes ? Status() : flush_text();
 }
 
 Status Assembler::take(FlushJob& /*job*/) {
@@ -163,11 +166,13 @@ Status Assembler::flush_program() {
     GOLDENTRACE_RETURN_IF_ERROR(writer_->write_program(builder_.take()));
   }
   if (parameters_.empty()) return {};
+  parameters_size_ = 0;
   return writer_->write_parameters(std::exchange(parameters_, {}));
 }
 
 Status Assembler::flush_text() {
-  if (text_.requests.empty() && text_.steps.empty()) return {};
+  if (text_size_ == 0) return {};
+  text_size_ = 0;
   return writer_->write_text(std::exchange(text_, {}));
 }
 

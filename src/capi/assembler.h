@@ -80,7 +80,9 @@ class Assembler {
   ChunkBuilder builder_;
   std::vector<bool> is_written_;  // by tensor id: a call's result, not a parameter
   std::vector<Parameter> parameters_;
+  std::uint64_t parameters_size_ = 0;
   Text text_;
+  std::uint64_t text_size_ = 0;
   Status status_;
   bool interrupted_ = false;  // a job was left half done; the queue has what was thrown
   std::uint64_t parameters_by_value_ = 0;

@@ -121,7 +121,7 @@ typedef struct goldentrace_row {
 enum { GOLDENTRACE_REPLICATED = 0, GOLDENTRACE_SHARD = 1, GOLDENTRACE_PARTIAL_SUM = 2 };
 
 /* Which part of a logical tensor this rank holds: all of it, shard `index` of `count` along `dim`,
- * or one of `count` summands. */
+ * or summand `index` of `count`. index is below count. */
 typedef struct goldentrace_placement {
   uint32_t kind;
   uint32_t dim;

@@ -35,58 +35,73 @@ void TensorNotes::absorb(const ProgramChunk& chunk) {
   for (const TensorRow& row : chunk.rows) rows[row.tensor].push_back(capi::to_c(row.row));
 }
 
-const goldentrace_record* RecordView::set(const TraceReader& trace, const Dictionary& dictionary,
-                                          const TensorNotes& notes, const ProgramChunk& chunk,
-                                          std::size_t at, std::uint32_t which) {
-  const Call& call = chunk.calls[at];
-  const Write& write = chunk.writes[call.first_write + which];
-  const Tensor& tensor = dictionary.tensor(write.tensor);
-  const Geometry& geometry = dictionary.geometry(tensor.geometry);
-  op_ = dictionary.describe_op(call.op);
+Result<const goldentrace_record*> RecordView::set(const Source& source, std::size_t call,
+                                                  std::uint32_t write) {
+  const Write& written = source.chunk.writes[source.chunk.calls[call].first_write + write];
+  const Tensor& tensor = source.dictionary.tensor(written.tensor);
+  const Geometry& geometry = source.dictionary.geometry(tensor.geometry);
+  record_ = {};
+  set_call(source, call);
+  record_.write = write;
+  record_.id = std::uint64_t{written.tensor} + 1;
+  record_.dtype = static_cast<std::uint32_t>(tensor.dtype);
+  record_.rank = static_cast<std::uint32_t>(geometry.sizes.size());
+  record_.sizes = geometry.sizes.data();
+  set_notes(source, written.tensor);
+  GOLDENTRACE_RETURN_IF_ERROR(set_digest(source, written));
+  return &record_;
+}
+
+void RecordView::set_call(const Source& source, std::size_t at) {
+  const Call& call = source.chunk.calls[at];
+  op_ = source.dictionary.describe_op(call.op);
   inputs_.clear();
   for (std::size_t n = call.first_node; n < call.first_result; ++n) {
-    const Node& node = chunk.nodes[n];
+    const Node& node = source.chunk.nodes[n];
     if (node.kind == NodeKind::kTensor) {
       inputs_.push_back(static_cast<std::uint64_t>(node.value) + 1);
     }
   }
-  record_ = {};
-  record_.call = chunk.base.calls + at;
+  record_.call = source.chunk.base.calls + at;
   record_.step = call.step;
-  record_.write = which;
-  record_.name = dictionary.scope(call.scope).c_str();
+  record_.name = source.dictionary.scope(call.scope).c_str();
   record_.op = op_.c_str();
-  record_.id = std::uint64_t{write.tensor} + 1;
-  record_.dtype = static_cast<std::uint32_t>(tensor.dtype);
-  record_.rank = static_cast<std::uint32_t>(geometry.sizes.size());
-  record_.sizes = geometry.sizes.data();
   record_.foreign = (call.flags & kCallForeign) != 0 ? 1 : 0;
-  record_.decision = (write.flags & kWriteDecision) != 0 ? 1 : 0;
   record_.inputs = inputs_.data();
   record_.inputs_count = inputs_.size();
+}
+
+void RecordView::set_notes(const Source& source, std::uint32_t tensor) {
+  const TensorNotes& notes = source.notes;
   record_.layout = "";
-  if (const auto found = notes.layouts.find(write.tensor); found != notes.layouts.end()) {
-    record_.layout = dictionary.string(found->second).c_str();
+  if (const auto found = notes.layouts.find(tensor); found != notes.layouts.end()) {
+    record_.layout = source.dictionary.string(found->second).c_str();
   }
   record_.placement = capi::to_c(Placement());
-  if (const auto found = notes.placements.find(write.tensor); found != notes.placements.end()) {
+  if (const auto found = notes.placements.find(tensor); found != notes.placements.end()) {
     record_.placement = capi::to_c(found->second);
   }
-  if (const auto found = notes.rows.find(write.tensor); found != notes.rows.end()) {
+  if (const auto found = notes.rows.find(tensor); found != notes.rows.end()) {
     record_.rows = found->second.data();
     record_.rows_count = found->second.size();
   }
+}
+
+Status RecordView::set_digest(const Source& source, const Write& write) {
+  record_.decision = (write.flags & kWriteDecision) != 0 ? 1 : 0;
   record_.value_size = GOLDENTRACE_NO_VALUE;
   if ((write.flags & kWriteHashed) != 0) {
+    const auto bytes = kept_bytes(source.trace, source.dictionary, write.tensor, write.hash);
+    if (!bytes.ok()) return bytes.status();
     hash_ = capi::to_c(write.hash);
     record_.hash = &hash_;
-    record_.value_size = trace.value_size(write.hash).value_or(GOLDENTRACE_NO_VALUE);
+    record_.value_size = *bytes;
   }
   if ((write.flags & kWriteStats) != 0) {
-    stats_ = to_c(chunk.stats[write.stats_index]);
+    stats_ = to_c(source.chunk.stats[write.stats_index]);
     record_.stats = &stats_;
   }
-  return &record_;
+  return {};
 }
 
 Reader::Reader(std::unique_ptr<TraceReader> trace) : trace_(std::move(trace)) {
@@ -176,7 +191,7 @@ Result<const goldentrace_record*> Reader::next() {
     const ProgramChunk& chunk = program_->chunk();
     for (; call_ < chunk.calls.size(); ++call_, write_ = 0) {
       if (write_ == chunk.calls[call_].writes) continue;
-      return next_view_.set(*trace_, program_->dictionary(), notes_, chunk, call_, write_++);
+      return next_view_.set({*trace_, program_->dictionary(), notes_, chunk}, call_, write_++);
     }
     const auto more = program_->next();
     if (!more.ok()) return more.status();
@@ -236,7 +251,7 @@ Result<const goldentrace_record*> Reader::find(const goldentrace_query* asked) {
       index.chunk = std::move(*chunk);
       index.loaded = place.chunk;
     }
-    return found_view_.set(*trace_, index.dictionary, index.notes, index.chunk, place.call,
+    return found_view_.set({*trace_, index.dictionary, index.notes, index.chunk}, place.call,
                            place.write);
   }
   return Status(Code::kNotFound,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,11 +29,22 @@ struct TensorNotes {
 // One goldentrace_record and what it points to, unless that is in the dictionary or the notes.
 class RecordView {
  public:
-  const goldentrace_record* set(const TraceReader& trace, const Dictionary& dictionary,
-                                const TensorNotes& notes, const ProgramChunk& chunk,
-                                std::size_t call, std::uint32_t write);
+  // What the program up to the record's chunk says.
+  struct Source {
+    const TraceReader& trace;
+    const Dictionary& dictionary;
+    const TensorNotes& notes;
+    const ProgramChunk& chunk;
+  };
+  // Write number `write` of the chunk's call number `call`.
+  Result<const goldentrace_record*> set(const Source& source, std::size_t call,
+                                        std::uint32_t write);
 
  private:
+  void set_call(const Source& source, std::size_t call);
+  void set_notes(const Source& source, std::uint32_t tensor);
+  Status set_digest(const Source& source, const Write& write);
+
   goldentrace_record record_{};
   std::string op_;
   std::vector<std::uint64_t> inputs_;
@@ -68,8 +80,8 @@ class Reader {
   struct Index {
     Dictionary dictionary;
     TensorNotes notes;
-    std::unordered_map<std::string, std::vector<Place>> places;
-    std::uint32_t loaded = UINT32_MAX;  // the chunk that `chunk` is
+    std::map<std::string, std::vector<Place>> places;  // ordered: names may be made to collide
+    std::uint32_t loaded = UINT32_MAX;                 // the chunk that `chunk` is
     ProgramChunk chunk;
   };
 

@@ -38,19 +38,15 @@ void TextView::add(const Request& request) {
   out.prompt = to_c(request.prompt);
   out.prompt_ids = data_of(request.prompt_ids);
   out.prompt_count = request.prompt_ids.size();
-  // A hostile file may have other counts of pieces than of ids.
-  if (request.prompt_pieces.size() == out.prompt_count) {
-    out.prompt_pieces = pieces(request.prompt_pieces);
-  }
+  // The decoder has checked that there are as many pieces as ids, or none.
+  out.prompt_pieces = pieces(request.prompt_pieces);
   out.sampling = data_of(settings);
   out.sampling_count = settings.size();
   out.stop_ids = data_of(request.stop_ids);
   out.stop_count = request.stop_ids.size();
   out.output_ids = data_of(request.output_ids);
   out.output_count = request.output_ids.size();
-  if (request.output_pieces.size() == out.output_count) {
-    out.output_pieces = pieces(request.output_pieces);
-  }
+  out.output_pieces = pieces(request.output_pieces);
   out.output = to_c(request.output);
   out.finish_reason = request.finish_reason.c_str();
   requests_.push_back(out);
@@ -92,13 +88,28 @@ Result<std::unique_ptr<ParameterView>> ParameterView::load(const TraceReader& tr
         return Status(Code::kCorrupt, trace.name() + ": parameter of an undefined tensor");
       }
     }
-    view->add(trace, program.dictionary(), parameter);
+    GOLDENTRACE_RETURN_IF_ERROR(view->add(trace, program.dictionary(), parameter));
   }
   return view;
 }
 
-void ParameterView::add(const TraceReader& trace, const Dictionary& dictionary,
-                        const Parameter& parameter) {
+Result<std::uint64_t> kept_bytes(const TraceReader& trace, const Dictionary& dictionary,
+                                 std::uint32_t tensor, const Hash128& hash) {
+  const auto size = trace.value_size(hash);
+  if (!size) return GOLDENTRACE_NO_VALUE;
+  const auto elements = static_cast<std::uint64_t>(element_count(dictionary.geometry_of(tensor)));
+  if (*size != elements * item_size(dictionary.tensor(tensor).dtype)) {
+    return Status(Code::kCorrupt, trace.name() + ": value " + to_hex(hash) + " of a " +
+                                      dictionary.describe_tensor(tensor) + " has " +
+                                      std::to_string(*size) + " bytes");
+  }
+  return *size;
+}
+
+Status ParameterView::add(const TraceReader& trace, const Dictionary& dictionary,
+                          const Parameter& parameter) {
+  const auto value_size = kept_bytes(trace, dictionary, parameter.tensor, parameter.hash);
+  if (!value_size.ok()) return value_size.status();
   auto& sizes = sizes_.emplace_back(dictionary.geometry_of(parameter.tensor).sizes);
   auto& sources = sources_.emplace_back();
   for (const std::string& source : parameter.sources) sources.push_back(source.c_str());
@@ -110,12 +121,13 @@ void ParameterView::add(const TraceReader& trace, const Dictionary& dictionary,
   out.recipe = static_cast<std::uint32_t>(parameter.recipe);
   out.sizes = data_of(sizes);
   out.hash = capi::to_c(parameter.hash);
-  out.value_size = trace.value_size(parameter.hash).value_or(GOLDENTRACE_NO_VALUE);
+  out.value_size = *value_size;
   out.sources = data_of(sources);
   out.sources_count = sources.size();
   out.placement = capi::to_c(parameter.placement);
   out.id = std::uint64_t{parameter.tensor} + 1;
   entries_.push_back(out);
+  return {};
 }
 
 }  // namespace goldentrace::capi

@@ -36,6 +36,11 @@ class TextView {
   std::vector<goldentrace_result> results_;
 };
 
+// Of the value that is kept under a tensor's hash, GOLDENTRACE_NO_VALUE when there is none;
+// kCorrupt when it has not as many bytes as the tensor.
+Result<std::uint64_t> kept_bytes(const TraceReader& trace, const Dictionary& dictionary,
+                                 std::uint32_t tensor, const Hash128& hash);
+
 class ParameterView {
  public:
   // Reads the trace's parameters, and its program as far as it defines their tensors.
@@ -49,7 +54,7 @@ class ParameterView {
 
  private:
   ParameterView() = default;
-  void add(const TraceReader& trace, const Dictionary& dictionary, const Parameter& parameter);
+  Status add(const TraceReader& trace, const Dictionary& dictionary, const Parameter& parameter);
 
   std::vector<Parameter> parameters_;
   std::deque<std::vector<std::int64_t>> sizes_;

@@ -41,6 +41,10 @@ Result<Recipe> read_recipe(const goldentrace_parameter& from) {
   return recipe;
 }
 
+std::uint64_t note_bytes(const TensorJob& job) {
+  return job.name.size() + job.op.size() + job.layout.size() + job.rows.size() * sizeof(TensorRow);
+}
+
 }  // namespace
 
 // Room in the queue for one job; given back unless the job is pushed.
@@ -176,6 +180,10 @@ Status Writer::tensor(const goldentrace_tensor* tensor, std::uint64_t* id) {
   if (!placement.ok()) return placement.status();
   auto rows = read_rows(from->rows, from->rows_count);
   if (!rows.ok()) return rows.status();
+  if (from->flags >
+      (GOLDENTRACE_TENSOR_NO_VALUE | GOLDENTRACE_TENSOR_NO_STATS | GOLDENTRACE_TENSOR_DECISION)) {
+    return invalid("tensor.flags " + std::to_string(from->flags) + " are none");
+  }
   TensorJob job;
   job.name = std::move(*name);
   job.op = from->op == nullptr || *from->op == '\0' ? "tensor" : from->op;
@@ -184,6 +192,8 @@ Status Writer::tensor(const goldentrace_tensor* tensor, std::uint64_t* id) {
   job.placement = *placement;
   job.rows = std::move(*rows);
   job.shape = std::move(*shape);
+  const std::uint64_t notes = note_bytes(job) + from->inputs_count * sizeof(Node);
+  if (notes > kMaxNoteBytes) return invalid("tensor: names, inputs and rows are too long");
   {
     const std::lock_guard lock(mutex_);
     GOLDENTRACE_RETURN_IF_ERROR(usable());
@@ -195,7 +205,7 @@ Status Writer::tensor(const goldentrace_tensor* tensor, std::uint64_t* id) {
     job.step = *step;
     job.timing = {thread_number(), elapsed_ns(), 0};
   }
-  Room room(queue_, HostCopy::bytes_needed(job.shape, from->device != nullptr));
+  Room room(queue_, notes + HostCopy::bytes_needed(job.shape, from->device != nullptr));
   auto data = copy(from->data, job.shape, from->device, from->stream);
   if (!data.ok()) return data.status();
   job.data = std::move(*data);
@@ -224,6 +234,7 @@ Status Writer::parameter(const goldentrace_parameter* parameter, std::uint64_t* 
   job.parameter.recipe = *recipe;
   if (*recipe != Recipe::kValue) job.parameter.sources = std::move(*sources);
   job.parameter.placement = *placement;
+  if (size_of(job.parameter) > kMaxNoteBytes) return invalid("parameter: names are too long");
   job.shape = std::move(*shape);
   {
     const std::lock_guard lock(mutex_);
@@ -246,7 +257,7 @@ Status Writer::request(const goldentrace_request* request) {
   if (!from.ok()) return from.status();
   auto read = read_request(*from);
   if (!read.ok()) return read.status();
-  Room room(queue_, (from->prompt_count + from->output_count) * 32 + from->prompt.size);
+  Room room(queue_, size_of(*read));
   const std::lock_guard lock(mutex_);
   GOLDENTRACE_RETURN_IF_ERROR(usable());
   (void)room.push(std::move(*read));
@@ -258,7 +269,7 @@ Status Writer::result(const goldentrace_result* result) {
   if (!from.ok()) return from.status();
   auto read = read_result(*from);
   if (!read.ok()) return read.status();
-  Room room(queue_, from->top_count * 64);
+  Room room(queue_, size_of(*read));
   const std::lock_guard lock(mutex_);
   GOLDENTRACE_RETURN_IF_ERROR(usable());
   const auto step = step_of(from->step);

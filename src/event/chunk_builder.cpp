@@ -6,8 +6,8 @@
 namespace goldentrace {
 namespace {
 
-// About 1 MiB of raw columns: 32 bytes a call, 13 a node, 120 a write with stats.
 constexpr std::size_t kMaxCalls = 8192;
+// Of the columns, at about 32 bytes a call, 13 a node, 120 a write with stats, and so on.
 constexpr std::size_t kSoftBytes = 1u << 20;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
@@ -23,6 +23,7 @@ std::uint32_t ChunkBuilder::string(std::string_view text) {
   if (const auto found = string_ids_.find(text); found != string_ids_.end()) return found->second;
   const auto id = chunk_.base.strings + static_cast<std::uint32_t>(chunk_.strings.size());
   chunk_.strings.emplace_back(text);
+  definition_bytes_ += text.size() + 12;
   string_ids_.emplace(text, id);
   return id;
 }
@@ -32,6 +33,7 @@ std::uint32_t ChunkBuilder::op(const std::string& name, const std::string& overl
   if (const auto found = op_ids_.find(key); found != op_ids_.end()) return found->second;
   const auto id = chunk_.base.operators + static_cast<std::uint32_t>(chunk_.operators.size());
   chunk_.operators.push_back({name, overload});
+  definition_bytes_ += key.size() + 32;
   op_ids_.emplace(key, id);
   return id;
 }
@@ -40,6 +42,7 @@ std::uint32_t ChunkBuilder::scope(std::string_view path) {
   if (const auto found = scope_ids_.find(path); found != scope_ids_.end()) return found->second;
   const auto id = chunk_.base.scopes + static_cast<std::uint32_t>(chunk_.scopes.size());
   chunk_.scopes.emplace_back(path);
+  definition_bytes_ += path.size() + 12;
   scope_paths_.emplace_back(path);
   scope_ids_.emplace(path, id);
   return id;
@@ -60,6 +63,7 @@ std::uint32_t ChunkBuilder::geometry(std::span<const std::int64_t> sizes,
   const auto id = static_cast<std::uint32_t>(geometries_.size());
   geometries_.push_back({{sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}});
   chunk_.geometries.push_back(geometries_.back());
+  definition_bytes_ += 1 + 16 * sizes.size();
   geometry_ids_.emplace(hash, id);
   return id;
 }
@@ -83,9 +87,12 @@ std::uint32_t ChunkBuilder::tensor(const Tensor& tensor) {
 }
 
 bool ChunkBuilder::full() const {
-  return chunk_.calls.size() >= kMaxCalls ||
-         chunk_.calls.size() * 32 + chunk_.nodes.size() * 13 + chunk_.writes.size() * 120 >=
-             kSoftBytes;
+  const std::size_t bytes = chunk_.calls.size() * 32 + chunk_.nodes.size() * 13 +
+                            chunk_.writes.size() * 120 + chunk_.storages.size() * 12 +
+                            chunk_.tensors.size() * 18 + chunk_.externals.size() * 29 +
+                            chunk_.placements.size() * 20 + chunk_.layouts.size() * 8 +
+                            chunk_.rows.size() * 32 + definition_bytes_;
+  return chunk_.calls.size() >= kMaxCalls || bytes >= kSoftBytes;
 }
 
 ProgramChunk ChunkBuilder::take() {
@@ -96,6 +103,7 @@ ProgramChunk ChunkBuilder::take() {
   next.writes.reserve(chunk_.writes.size());
   next.stats.reserve(chunk_.stats.size());
   next.timings.reserve(chunk_.timings.size());
+  definition_bytes_ = 0;
   return std::exchange(chunk_, std::move(next));
 }
 

@@ -48,6 +48,7 @@ class ChunkBuilder {
   using TextIds = std::unordered_map<std::string, std::uint32_t, TextHash, std::equal_to<>>;
 
   ProgramChunk chunk_;
+  std::size_t definition_bytes_ = 0;  // of its strings, operators, scopes and geometries
   TextIds string_ids_;
   TextIds scope_ids_;
   TextIds op_ids_;  // name, '.', overload

@@ -79,9 +79,24 @@ Status Dictionary::absorb(const ProgramChunk& chunk) {
   append(storages_, chunk.storages);
   append(tensors_, chunk.tensors);
   append(ambients_, chunk.ambients);
-  next_ = chunk.next_base();
-  GOLDENTRACE_RETURN_IF_ERROR(check_definitions(chunk));
-  return check_calls(chunk);
+  Status status = check_definitions(chunk);
+  if (status.ok()) status = check_calls(chunk);
+  if (status.ok()) {
+    next_ = chunk.next_base();
+  } else {
+    truncate(next_);
+  }
+  return status;
+}
+
+void Dictionary::truncate(const ProgramBase& end) {
+  strings_.resize(end.strings);
+  operators_.resize(end.operators);
+  scopes_.resize(end.scopes);
+  geometries_.resize(end.geometries);
+  storages_.resize(end.storages);
+  tensors_.resize(end.tensors);
+  ambients_.resize(end.ambients);
 }
 
 Status Dictionary::check_definitions(const ProgramChunk& chunk) const {

@@ -15,7 +15,7 @@ class Dictionary {
  public:
   // Appends the chunk's definitions and checks that it starts where the last one ended, that every
   // id in it is defined, and that every tensor lies inside its storage. kCorrupt names what is
-  // wrong.
+  // wrong; then nothing of the chunk is taken.
   Status absorb(const ProgramChunk& chunk);
 
   [[nodiscard]] const std::string& string(std::uint32_t id) const { return strings_[id]; }
@@ -39,6 +39,7 @@ class Dictionary {
   [[nodiscard]] std::string describe_op(std::uint32_t id) const;
 
  private:
+  void truncate(const ProgramBase& end);
   [[nodiscard]] Status check_definitions(const ProgramChunk& chunk) const;
   [[nodiscard]] Status check_calls(const ProgramChunk& chunk) const;
 

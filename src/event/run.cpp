@@ -23,4 +23,11 @@ std::uint64_t Summary::counter(const std::string& name) const {
   return found == counters.end() ? 0 : found->value;
 }
 
+std::size_t output_of(const Request& request, const Step& step, std::size_t order) {
+  if (step.rows.empty() || request.prompt_ids.empty()) return order;
+  const Row& last = step.rows.back();
+  const auto tokens = static_cast<std::uint64_t>(last.position) + last.count;  // up to this step
+  return tokens - request.prompt_ids.size();
+}
+
 }  // namespace goldentrace

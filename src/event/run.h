@@ -137,4 +137,8 @@ struct Summary {
   [[nodiscard]] std::uint64_t counter(const std::string& name) const;
 };
 
+// Which of its request's output tokens a step gave: its last row tells, and where there is none,
+// `order`, the number of the request's steps before it.
+std::size_t output_of(const Request& request, const Step& step, std::size_t order);
+
 }  // namespace goldentrace

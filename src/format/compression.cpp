@@ -2,11 +2,13 @@
 
 #define ZSTD_STATIC_LINKING_ONLY  // ZSTD_c_literalCompressionMode
 #include <zstd.h>
+#include <zstd_errors.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <string>
 
 namespace goldentrace {
@@ -95,6 +97,7 @@ Status check_frame(std::span<const std::byte> stored, std::size_t raw_size) {
 // A frame that check_frame() has let through.
 Status decode_frame(std::span<const std::byte> stored, std::span<std::byte> out) {
   const std::size_t size = ZSTD_decompress(out.data(), out.size(), stored.data(), stored.size());
+  if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) throw std::bad_alloc();
   if (ZSTD_isError(size) != 0U || size != out.size()) {
     return corrupt("zstd data does not decode to the promised size");
   }
@@ -158,7 +161,11 @@ struct Compressor::Context {
   ZSTD_CCtx* zstd = ZSTD_createCCtx();
 };
 
-Compressor::Compressor() : context_(new Context) {}
+Compressor::Compressor() : context_(new Context) {
+  if (context_->zstd != nullptr) return;
+  delete context_;
+  throw std::bad_alloc();
+}
 
 Compressor::~Compressor() {
   ZSTD_freeCCtx(context_->zstd);

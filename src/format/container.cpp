@@ -49,6 +49,17 @@ bool sizes_are_possible(ChunkKind kind, Codec codec, std::uint64_t stored_size,
   return true;  // of a later version
 }
 
+std::string at_offset(const std::string& name, std::uint64_t offset, const std::string& what) {
+  return name + ": at offset " + std::to_string(offset) + ": " + what;
+}
+
+bool KeptSize::add(ChunkKind kind, std::uint64_t raw_size, std::uint64_t end) {
+  if (kind == ChunkKind::kValues || !is_known(kind)) return true;
+  if (bytes_ + raw_size > kMaxKept + kMaxKeptExpansion * end) return false;
+  bytes_ += raw_size;
+  return true;
+}
+
 FileHeaderBytes encode_file_header(std::uint16_t minor) {
   FileHeaderBytes bytes{};
   std::memcpy(bytes.data(), kFileMagic.data(), kFileMagic.size());

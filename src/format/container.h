@@ -28,6 +28,9 @@ inline constexpr std::uint64_t kMaxProgramSize = 16ull << 20;
 inline constexpr std::uint64_t kMaxValuePart = 64ull << 20;
 // A zstd block of at least 4 bytes decodes to at most 128 KiB: no chunk unfolds further.
 inline constexpr std::uint64_t kMaxExpansion = (128u << 10) / 4;
+// Chunks that a reader keeps in memory: what those up to any place of the file decode to.
+inline constexpr std::uint64_t kMaxKept = 64ull << 20;
+inline constexpr std::uint64_t kMaxKeptExpansion = 64;  // and as much more a byte before that place
 
 // Stored: append only.
 enum class ChunkKind : std::uint8_t {
@@ -41,6 +44,11 @@ enum class ChunkKind : std::uint8_t {
   kIndex = 8,
 };
 
+// Not one that a later version added.
+constexpr bool is_known(ChunkKind kind) {
+  return kind >= ChunkKind::kHeader && kind <= ChunkKind::kIndex;
+}
+
 // Stored: append only.
 enum class Codec : std::uint8_t { kNone = 0, kZstd = 1, kZstdPlanes = 2 };
 
@@ -52,6 +60,20 @@ struct ChunkHeader {
   std::uint64_t raw_size = 0;
   std::uint64_t checksum = 0;  // XXH3-64 of the stored bytes
   std::uint32_t sequence = 0;  // 0, 1, 2, ... in file order
+};
+
+// "FILE: at offset 77: what", as all messages about a file.
+std::string at_offset(const std::string& name, std::uint64_t offset, const std::string& what);
+
+inline constexpr const char* kTooMuchKept = "chunks decode to more than the format allows";
+// Adds up what a reader keeps in memory: the raw sizes of all chunks but values.
+class KeptSize {
+ public:
+  // False when a chunk that ends at offset `end` of the file makes it more than the format allows.
+  bool add(ChunkKind kind, std::uint64_t raw_size, std::uint64_t end);
+
+ private:
+  std::uint64_t bytes_ = 0;
 };
 
 // False when no chunk of this codec can have these sizes, by the limits or by what it can decode

@@ -1,7 +1,7 @@
 #include "src/format/difference.h"
 
 #include <algorithm>
-#include <span>
+#include <functional>
 #include <vector>
 
 namespace goldentrace {
@@ -15,6 +15,15 @@ std::vector<std::size_t> program_chunks(const TraceReader& trace) {
   return places;
 }
 
+// Whoever made the index may not have been able to decode the chunk.
+Result<Hash128> content_of(const TraceReader& trace, std::size_t chunk) {
+  const Hash128 content = trace.chunks()[chunk].content;
+  if (content != Hash128()) return content;
+  const auto raw = trace.read_chunk(chunk);
+  if (!raw.ok()) return raw.status();
+  return content_hash(*raw);
+}
+
 Result<ProgramChunk> program_at(const TraceReader& trace, std::size_t chunk) {
   const auto raw = trace.read_chunk(chunk);
   if (!raw.ok()) return raw.status();
@@ -23,64 +32,134 @@ Result<ProgramChunk> program_at(const TraceReader& trace, std::size_t chunk) {
   return program;
 }
 
-template <typename Item>
-bool same(const std::vector<Item>& left, const std::vector<Item>& right, std::size_t left_begin,
-          std::size_t right_begin, std::size_t count) {
-  return std::ranges::equal(std::span(left).subspan(left_begin, count),
-                            std::span(right).subspan(right_begin, count));
-}
+// Calls of two chunks that begin with the same definitions before them.
+class CallComparer {
+ public:
+  CallComparer(const ProgramChunk& left, const ProgramChunk& right) : left_(left), right_(right) {}
 
-bool same_writes(const ProgramChunk& left, const Call& a, const ProgramChunk& right,
-                 const Call& b) {
-  for (std::size_t w = 0; w < a.writes; ++w) {
-    const Write& x = left.writes[a.first_write + w];
-    Write y = right.writes[b.first_write + w];
-    const bool stats = (x.flags & y.flags & kWriteStats) != 0;
-    if (stats && !(left.stats[x.stats_index] == right.stats[y.stats_index])) return false;
-    y.stats_index = x.stats_index;
-    if (!(x == y)) return false;
+  // Position of the first call that is not the same in both, or has other inputs put in place.
+  // Where definitions differ that no call uses, the first one.
+  std::size_t first() const {
+    const std::size_t common = std::min(left_.calls.size(), right_.calls.size());
+    std::size_t call = 0;
+    while (call < common && same_call(left_.calls[call], right_.calls[call])) ++call;
+    const auto [left, right] = std::ranges::mismatch(left_.externals, right_.externals);
+    for (const auto& [external, end] :
+         {std::pair(left, left_.externals.end()), std::pair(right, right_.externals.end())}) {
+      if (external != end) call = std::min<std::size_t>(call, external->call - left_.base.calls);
+    }
+    const bool unused = call == left_.calls.size() && call == right_.calls.size();
+    return unused ? 0 : call;
   }
-  return true;
-}
 
-bool same_call(const ProgramChunk& left, const Call& a, const ProgramChunk& right, const Call& b) {
-  const std::uint32_t nodes = a.end_node - a.first_node;
-  return a.op == b.op && a.scope == b.scope && a.step == b.step && a.ambient == b.ambient &&
-         a.flags == b.flags && a.arguments == b.arguments && a.results == b.results &&
-         a.writes == b.writes && nodes == b.end_node - b.first_node &&
-         same(left.nodes, right.nodes, a.first_node, b.first_node, nodes) &&
-         same_writes(left, a, right, b);
-}
+ private:
+  // Whether `id` means the same in both. `items` is a member of ProgramChunk, `base` its first id.
+  template <typename Items, typename Same>
+  bool same(Items items, std::uint32_t base, std::uint64_t id, Same same_item) const {
+    if (id < base) return true;
+    const std::size_t at = id - base;
+    if (at >= (left_.*items).size() || at >= (right_.*items).size()) return false;
+    return same_item((left_.*items)[at], (right_.*items)[at]);
+  }
+  template <typename Items>
+  bool same(Items items, std::uint32_t base, std::uint64_t id) const {
+    return same(items, base, id, std::equal_to());
+  }
+  bool same_string(std::uint64_t id) const {
+    return same(&ProgramChunk::strings, left_.base.strings, id);
+  }
+  bool same_storage(std::uint64_t id) const {
+    return same(&ProgramChunk::storages, left_.base.storages, id,
+                [&](const Storage& left, const Storage& right) {
+                  return left == right && same_string(left.device);
+                });
+  }
+  bool same_tensor(std::uint64_t id) const {
+    return same(&ProgramChunk::tensors, left_.base.tensors, id,
+                [&](const Tensor& left, const Tensor& right) {
+                  return left == right && same_storage(left.storage) &&
+                         same(&ProgramChunk::geometries, left_.base.geometries, left.geometry);
+                });
+  }
 
-// Definitions are those of calls: where they differ and no call does, the first call that could
-// use them is taken.
-std::uint64_t first_in(const ProgramChunk& left, const ProgramChunk& right) {
-  const std::size_t common = std::min(left.calls.size(), right.calls.size());
-  std::size_t call = 0;
-  while (call < common && same_call(left, left.calls[call], right, right.calls[call])) ++call;
-  const bool only_definitions = call == left.calls.size() && call == right.calls.size();
-  return left.base.calls + (only_definitions ? 0 : call);
-}
+  bool same_node(const Node& left, const Node& right) const {
+    if (!(left == right)) return false;
+    const auto id = static_cast<std::uint64_t>(left.value);
+    switch (left.kind) {
+      case NodeKind::kTensor:
+        return same_tensor(id);
+      case NodeKind::kStorage:
+        return same_storage(id);
+      case NodeKind::kString:
+      case NodeKind::kDevice:
+      case NodeKind::kGenerator:
+      case NodeKind::kUnstorable:
+        return same_string(id);
+      default:
+        return true;
+    }
+  }
+
+  bool same_write(const Write& left, Write right) const {
+    const bool stats = (left.flags & right.flags & kWriteStats) != 0;
+    if (stats && !(left_.stats[left.stats_index] == right_.stats[right.stats_index])) return false;
+    right.stats_index = left.stats_index;
+    return left == right && same_tensor(left.tensor);
+  }
+
+  bool same_call(const Call& left, const Call& right) const {
+    const std::uint32_t nodes = left.end_node - left.first_node;
+    if (left.op != right.op || left.scope != right.scope || left.step != right.step ||
+        left.ambient != right.ambient || left.flags != right.flags ||
+        left.arguments != right.arguments || left.results != right.results ||
+        left.writes != right.writes || nodes != right.end_node - right.first_node ||
+        !same(&ProgramChunk::operators, left_.base.operators, left.op) ||
+        !same(&ProgramChunk::scopes, left_.base.scopes, left.scope) ||
+        !same(&ProgramChunk::ambients, left_.base.ambients, left.ambient)) {
+      return false;
+    }
+    for (std::uint32_t n = 0; n < nodes; ++n) {
+      if (!same_node(left_.nodes[left.first_node + n], right_.nodes[right.first_node + n])) {
+        return false;
+      }
+    }
+    for (std::uint32_t w = 0; w < left.writes; ++w) {
+      if (!same_write(left_.writes[left.first_write + w], right_.writes[right.first_write + w])) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  const ProgramChunk& left_;
+  const ProgramChunk& right_;
+};
 
 }  // namespace
 
 Result<std::optional<std::uint64_t>> first_difference(const TraceReader& left,
                                                       const TraceReader& right) {
-  const std::vector<std::size_t> a = program_chunks(left);
-  const std::vector<std::size_t> b = program_chunks(right);
-  const std::size_t common = std::min(a.size(), b.size());
+  const std::vector<std::size_t> left_places = program_chunks(left);
+  const std::vector<std::size_t> right_places = program_chunks(right);
+  const std::size_t common = std::min(left_places.size(), right_places.size());
   std::size_t i = 0;
-  while (i < common && left.chunks()[a[i]].content == right.chunks()[b[i]].content) ++i;
-  if (i == a.size() && i == b.size()) return std::optional<std::uint64_t>();
-  if (i == common) {
-    return std::optional(i < a.size() ? left.chunks()[a[i]].first_call
-                                      : right.chunks()[b[i]].first_call);
+  for (; i < common; ++i) {
+    const auto mine = content_of(left, left_places[i]);
+    if (!mine.ok()) return mine.status();
+    const auto theirs = content_of(right, right_places[i]);
+    if (!theirs.ok()) return theirs.status();
+    if (*mine != *theirs) break;
   }
-  const auto left_chunk = program_at(left, a[i]);
+  if (i == left_places.size() && i == right_places.size()) return std::optional<std::uint64_t>();
+  if (i == common) {
+    return std::optional(i < left_places.size() ? left.chunks()[left_places[i]].first_call
+                                                : right.chunks()[right_places[i]].first_call);
+  }
+  const auto left_chunk = program_at(left, left_places[i]);
   if (!left_chunk.ok()) return left_chunk.status();
-  const auto right_chunk = program_at(right, b[i]);
+  const auto right_chunk = program_at(right, right_places[i]);
   if (!right_chunk.ok()) return right_chunk.status();
-  return std::optional(first_in(*left_chunk, *right_chunk));
+  return std::optional(left_chunk->base.calls + CallComparer(*left_chunk, *right_chunk).first());
 }
 
 }  // namespace goldentrace

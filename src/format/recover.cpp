@@ -1,11 +1,11 @@
 #include "src/format/recover.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 #include <memory>
 #include <utility>
 
+#include "src/base/output_file.h"
 #include "src/event/dictionary.h"
 #include "src/format/compression.h"
 #include "src/format/scan.h"
@@ -151,7 +151,14 @@ class Recoverer {
         return {};
       }
     }
+    if (!kept_size_.add(found.header.kind, found.header.raw_size, found.end())) {
+      lose_chunk(found, kTooMuchKept);
+      return {};
+    }
     const Status status = indexer_.add(found);
+    if (status.code() == Code::kUnsupported && is_known(found.header.kind)) {
+      return {status.code(), at_offset(source_->name(), found.offset, status.message())};
+    }
     if (status.code() == Code::kCorrupt) {
       lose_chunk(found, status.message());
       return {};
@@ -202,7 +209,7 @@ class Recoverer {
     Bytes raw;
     GOLDENTRACE_RETURN_IF_ERROR(decompress(found.header, found.stored, raw));
     const auto chunk = decode_program(raw);
-    if (!chunk.ok()) return copy(found, indexer_.last());  // of a later version
+    if (!chunk.ok()) return chunk.status();
     const ProgramBase& base = chunk->base;
     if (!(base == next_)) {
       if (!fillable(base)) {
@@ -216,7 +223,6 @@ class Recoverer {
       }
     }
     if (Status status = dictionary_.absorb(*chunk); !status.ok()) {
-      broken_ = true;
       lose_chunk(found, status.message());
       return {};
     }
@@ -276,12 +282,11 @@ class Recoverer {
   Status take_parameters(const FoundChunk& found) {
     Bytes raw;
     GOLDENTRACE_RETURN_IF_ERROR(decompress(found.header, found.stored, raw));
+    const auto parameters = decode_parameters(raw);
+    if (!parameters.ok()) return parameters.status();
     Waiting waiting{found, indexer_.last(), 0};
-    // One of a later version needs nothing that this build knows of.
-    if (const auto parameters = decode_parameters(raw); parameters.ok()) {
-      for (const Parameter& parameter : *parameters) {
-        waiting.tensors = std::max(waiting.tensors, std::size_t{parameter.tensor} + 1);
-      }
+    for (const Parameter& parameter : *parameters) {
+      waiting.tensors = std::max(waiting.tensors, std::size_t{parameter.tensor} + 1);
     }
     waiting_.push_back(std::move(waiting));
     return {};
@@ -348,10 +353,11 @@ class Recoverer {
   Recovery result_;
   std::unique_ptr<TraceWriter> writer_;
   Indexer indexer_;
+  KeptSize kept_size_;
   std::uint32_t sequence_ = 0;  // of the next chunk
   Dictionary dictionary_;
   ProgramBase next_;     // of the next program chunk
-  bool broken_ = false;  // a chunk with wrong ids went into the dictionary
+  bool broken_ = false;  // what is lost can't be stood in for
   std::uint64_t timings_ = 0;
   std::vector<Waiting> waiting_;
   Summary summary_;
@@ -368,20 +374,10 @@ Result<Recovery> recover(std::unique_ptr<ByteSource> in, std::unique_ptr<ByteSin
 Result<Recovery> recover(const std::string& in, const std::string& out) {
   auto source = open_file(in);
   if (!source.ok()) return source.status();
-  std::error_code error;
-  if (std::filesystem::equivalent(in, out, error)) {
-    return Status(Code::kInvalidArgument, out + ": recover into another file than the one read");
-  }
-  const std::string part = out + ".part";
-  auto sink = create_file(part);
-  if (!sink.ok()) return sink.status();
-  auto recovery = recover(std::move(*source), std::move(*sink));
-  if (recovery.ok()) {
-    std::filesystem::rename(part, out, error);
-    if (!error) return recovery;
-    recovery = Status(Code::kIo, out + ": can't rename " + part + ": " + error.message());
-  }
-  std::filesystem::remove(part, error);
+  auto file = OutputFile::create(out, in);
+  if (!file.ok()) return file.status();
+  auto recovery = recover(std::move(*source), file->take_sink());
+  if (recovery.ok()) GOLDENTRACE_RETURN_IF_ERROR(file->commit());
   return recovery;
 }
 

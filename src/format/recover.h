@@ -16,8 +16,8 @@ struct Recovery {
   std::uint64_t chunks_kept = 0;
   std::uint64_t chunks_lost = 0;  // by their numbers
   std::uint64_t calls_kept = 0;
-  std::uint64_t calls_lost =
-      0;  // that later chunks prove; what the recorder never wrote is unknown
+  // That later chunks prove; what the recorder never wrote is unknown.
+  std::uint64_t calls_lost = 0;
   std::uint64_t bytes_lost = 0;     // of the file, in no chunk that was kept
   bool closed = false;              // the recorder's own summary is there: nothing followed
   std::vector<std::string> losses;  // "at offset 70: ...", the first kMaxLosses

@@ -11,10 +11,6 @@
 namespace goldentrace {
 namespace {
 
-std::string at_offset(const std::string& name, std::uint64_t offset, const std::string& what) {
-  return name + ": at offset " + std::to_string(offset) + ": " + what;
-}
-
 // What tells a part of a value from every other.
 template <typename Part>
 std::tuple<Hash128, std::uint64_t, std::uint64_t> place_of(const Part& part) {
@@ -63,6 +59,9 @@ Status TraceReader::open_index(std::uint64_t index_offset) {
   if (found->header.kind != ChunkKind::kIndex || found->end() != source_->size() - kFooterSize) {
     return {Code::kCorrupt, at_offset(name(), index_offset, "this is not the index chunk")};
   }
+  if (!KeptSize().add(ChunkKind::kIndex, found->header.raw_size, found->end())) {
+    return {Code::kCorrupt, at_offset(name(), index_offset, kTooMuchKept)};
+  }
   Bytes raw;
   if (Status status = decompress(found->header, found->stored, raw); !status.ok()) {
     return {status.code(), at_offset(name(), index_offset, status.message())};
@@ -83,15 +82,21 @@ Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequen
   };
   // Chunks stand one after the other and fill the file up to the index.
   std::uint64_t expected = kFileHeaderSize;
+  KeptSize kept;
   for (const ChunkEntry& chunk : index_.chunks) {
     const bool counted = chunk.kind == ChunkKind::kProgram || chunk.kind == ChunkKind::kTiming;
-    const bool unknown = chunk.kind > ChunkKind::kIndex;
+    const bool unknown = !is_known(chunk.kind);
     if (chunk.offset != expected || chunk.offset > index_offset ||
         !sizes_are_possible(chunk.kind, chunk.codec, chunk.stored_size, chunk.raw_size) ||
         (!counted && !unknown && (chunk.first_call != 0 || chunk.calls != 0))) {
       return refuse("index does not match the file");
     }
     expected += kChunkHeaderSize + chunk.stored_size;
+    if (!kept.add(chunk.kind, chunk.raw_size, expected)) return refuse(kTooMuchKept);
+  }
+  if (!kept.add(ChunkKind::kIndex, index_entry_.raw_size,
+                expected + kChunkHeaderSize + index_entry_.stored_size)) {
+    return refuse(kTooMuchKept);
   }
   if (expected != index_offset || sequence != index_.chunks.size()) {
     return refuse("index does not match the file");
@@ -112,6 +117,7 @@ Status TraceReader::check_index(std::uint64_t index_offset, std::uint32_t sequen
 Status TraceReader::open_cut() {
   Indexer indexer;
   Continuity continuity;
+  KeptSize kept;
   std::uint64_t offset = kFileHeaderSize;
   std::string why = "the file ends there";
   bool summary = false;
@@ -128,11 +134,12 @@ Status TraceReader::open_cut() {
       } else if (kind == ChunkKind::kIndex) {
         offset = found->end();
         status = {Code::kCorrupt, "the footer is missing"};
+      } else if (!kept.add(kind, found->header.raw_size, found->end())) {
+        status = {Code::kCorrupt, kTooMuchKept};
       } else {
         status = continuity.add(*found);
         if (status.ok()) status = indexer.add(*found);
-        if (status.code() == Code::kUnsupported && found->header.kind > ChunkKind::kIndex)
-          status = {};
+        if (status.code() == Code::kUnsupported && !is_known(kind)) status = {};
         if (status.code() == Code::kUnsupported) {
           return {status.code(), at_offset(name(), offset, status.message())};
         }
@@ -266,19 +273,25 @@ Result<Text> TraceReader::text() const {
   return all;
 }
 
+Result<std::vector<Timing>> TraceReader::timings_of(std::size_t i) const {
+  const auto raw = read_chunk(i);
+  if (!raw.ok()) return raw.status();
+  std::uint64_t first = 0;
+  auto timings = decode_timing(*raw, first);
+  if (!timings.ok()) return at_chunk(i, timings.status());
+  if (first != index_.chunks[i].first_call || timings->size() != index_.chunks[i].calls) {
+    return at_chunk(i, {Code::kCorrupt, "chunk does not hold the timings that the index says"});
+  }
+  return timings;
+}
+
 Result<std::vector<Timing>> TraceReader::timings() const {
   std::vector<Timing> all;
   for (std::size_t i = 0; i < index_.chunks.size(); ++i) {
     if (index_.chunks[i].kind != ChunkKind::kTiming) continue;
-    const auto raw = read_chunk(i);
-    if (!raw.ok()) return raw.status();
-    std::uint64_t first = 0;
-    auto some = decode_timing(*raw, first);
-    if (!some.ok()) return at_chunk(i, some.status());
-    if (first != index_.chunks[i].first_call || some->size() != index_.chunks[i].calls) {
-      return at_chunk(i, {Code::kCorrupt, "chunk does not hold the timings that the index says"});
-    }
-    if (first != all.size()) {
+    const auto some = timings_of(i);
+    if (!some.ok()) return some.status();
+    if (index_.chunks[i].first_call != all.size()) {
       return at_chunk(i, {Code::kCorrupt, "timings do not continue those before"});
     }
     all.insert(all.end(), some->begin(), some->end());
@@ -370,6 +383,13 @@ Status TraceReader::visit_value(const Hash128& hash, const TakeBytes& take) cons
 }
 
 Result<bool> ProgramReader::next() {
+  if (!failed_.ok()) return failed_;
+  auto more = read_next();
+  if (!more.ok()) failed_ = more.status();
+  return more;
+}
+
+Result<bool> ProgramReader::read_next() {
   const auto chunks = reader_.chunks();
   while (next_chunk_ < chunks.size() && chunks[next_chunk_].kind != ChunkKind::kProgram) {
     ++next_chunk_;
@@ -384,8 +404,8 @@ Result<bool> ProgramReader::next() {
     return reader_.at_chunk(at,
                             {Code::kCorrupt, "chunk does not hold the calls that the index says"});
   }
+  if (Status status = dictionary_.absorb(*chunk); !status.ok()) return reader_.at_chunk(at, status);
   chunk_ = std::move(*chunk);
-  if (Status status = dictionary_.absorb(chunk_); !status.ok()) return reader_.at_chunk(at, status);
   return true;
 }
 

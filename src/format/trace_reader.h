@@ -52,7 +52,9 @@ class TraceReader {
   Result<std::vector<Parameter>> parameters() const;
   // All text chunks joined.
   Result<Text> text() const;
-  // Timings of all calls, in order.
+  // Timings of the calls of chunk `i`, a timing chunk, in order.
+  Result<std::vector<Timing>> timings_of(std::size_t i) const;
+  // Of all calls.
   Result<std::vector<Timing>> timings() const;
 
   [[nodiscard]] bool has_value(const Hash128& hash) const { return value_size(hash).has_value(); }
@@ -108,13 +110,16 @@ class ProgramReader {
   // `reader` must outlive this.
   explicit ProgramReader(const TraceReader& reader) : reader_(reader) {}
 
-  // Moves to the next program chunk; false after the last one.
+  // Moves to the next program chunk; false after the last one. After a failure, that one again.
   Result<bool> next();
   [[nodiscard]] const ProgramChunk& chunk() const { return chunk_; }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
 
  private:
+  Result<bool> read_next();
+
   const TraceReader& reader_;
+  Status failed_;
   std::size_t next_chunk_ = 0;
   ProgramChunk chunk_;
   Dictionary dictionary_;

@@ -164,7 +164,21 @@ Status TraceWriter::copy_chunk(const ChunkEntry& entry, std::uint8_t item_size,
 }
 
 // `entry` has kind, raw size, content hash and calls.
-Status TraceWriter::write_stored(ChunkEntry entry, const Compressor::Stored& stored) {
+Status TraceWriter::write_stored(ChunkEntry entry, Compressor::Stored stored) {
+  if (!status_.ok()) return status_;
+  const std::uint64_t begin = offset_ + kChunkHeaderSize;
+  Bytes raw;
+  if (!kept_size_.add(entry.kind, entry.raw_size, begin + stored.bytes.size())) {
+    // So much compression could not be told from an attack: these bytes are kept as they are.
+    ChunkHeader header;
+    header.codec = stored.codec;
+    header.item_size = stored.item_size;
+    header.raw_size = entry.raw_size;
+    status_ = decompress(header, stored.bytes, raw);
+    if (!status_.ok()) return status_;
+    stored = {Codec::kNone, 0, raw};
+    (void)kept_size_.add(entry.kind, entry.raw_size, begin + raw.size());
+  }
   entry.offset = offset_;
   entry.codec = stored.codec;
   entry.stored_size = stored.bytes.size();

@@ -74,7 +74,7 @@ class TraceWriter {
                      std::uint32_t calls);
   Status write_values(std::span<const ValuePart> parts, std::span<const std::byte> data,
                       std::size_t item_size);
-  Status write_stored(ChunkEntry entry, const Compressor::Stored& stored);
+  Status write_stored(ChunkEntry entry, Compressor::Stored stored);
   Status flush_gathered(std::size_t kind);
   Status flush_values();
 
@@ -83,6 +83,7 @@ class TraceWriter {
   Status status_;
   std::uint64_t offset_ = 0;
   std::uint32_t sequence_ = 0;
+  KeptSize kept_size_;
   Index index_;
   ValueIndex values_;
   std::set<Hash128> kept_;  // ordered: a file that is copied may hold hashes made to collide

@@ -12,9 +12,9 @@ void ValueIndex::add(const ValuePart& part, std::size_t chunk) {
 }
 
 std::vector<ValueEntry> ValueIndex::finish() {
-  std::sort(values_.begin(), values_.end(), [](const Value& left, const Value& right) {
-    return std::tie(left.entry.hash, left.entry.offset) <
-           std::tie(right.entry.hash, right.entry.offset);
+  std::stable_sort(values_.begin(), values_.end(), [](const Value& left, const Value& right) {
+    return std::tie(left.entry.hash, left.entry.offset, left.entry.chunk) <
+           std::tie(right.entry.hash, right.entry.offset, right.entry.chunk);
   });
   std::vector<ValueEntry> entries;
   for (auto value = values_.begin(); value != values_.end();) {

@@ -8,6 +8,8 @@ import pytest
 
 from paths import BUILD, ROOT
 
+pytestmark = pytest.mark.xdist_group("install")
+
 
 def run(*command, **options):
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, **options)

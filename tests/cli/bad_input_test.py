@@ -66,16 +66,24 @@ def test_a_cut_trace_is_compared_and_never_agrees_unless_told_so(gold, tiny, run
         told = run("replay", *arguments, "--allow-incomplete")
         assert told.status == 0 and told.out.startswith("AGREE"), told.out
     assert_one_line(run("replay", "verify", cut, "--weights", tiny), "replay", cut, "not whole")
-    assert run("replay", "verify", cut, "--weights", tiny, "--allow-incomplete").status == 0
+    told = run("replay", "verify", cut, "--weights", tiny, "--allow-incomplete")
+    assert told.status == 0 and "not whole" in told.out and "trace_cut 1" in told.out
     shown = run("replay", "show", cut)
     assert shown.status == 0 and "not whole: trace_cut 1" in shown.out
+    for arguments in (["show", cut, "--tokens"], ["export", cut, "-o", tmp_path / "calls.jsonl"]):
+        answer = run("replay", *arguments)
+        assert answer.status == 0 and "not whole: trace_cut 1" in answer.err
+    equal = run("replay", "diff", cut, cut)
+    assert equal.status == 2 and "as far as they go" in equal.out and "not whole" in equal.err
+    assert run("replay", "diff", gold, gold).status == 0
+    assert run("replay", "diff", cut, gold).status == 1
     assert run("replay", "check", cut).status == 1
 
 
 def test_a_cut_trace_that_differs_is_a_finding_all_the_same(gold, tiny, record, run, tmp_path):
-    def forget_one(model):
+    def scale(model):
         model.model.layers[2].mlp.up_proj.weight.mul_(1.5)
-    other = record("scaled", tiny, forget_one, max_new_tokens=3)
+    other = record("scaled", tiny, scale, max_new_tokens=3)
     cut = damage(other, tmp_path / "cut.fb",
                  lambda data: data.__delitem__(slice(len(data) * 9 // 10, None)))
     answer = run("replay", cut, "--against", gold)
@@ -86,9 +94,9 @@ def test_recorded_twice_the_programs_are_equal_chunk_by_chunk(gold, tiny, record
     again = record("again", tiny)
     answer = run("replay", "diff", gold, again)
     assert answer.status == 0 and "equal" in answer.out, answer.out
-    def longer(model):
+    def raise_one(model):
         model.model.norm.weight[3] += 1
-    changed = record("changed", tiny, longer)
+    changed = record("changed", tiny, raise_one)
     answer = run("replay", "diff", gold, changed)
     assert answer.status == 1 and "call" in answer.out, answer.out
 
@@ -204,9 +212,9 @@ def test_record_refuses_a_model_that_it_can_not_run(run, tiny, tmp_path):
 
 
 def test_a_replay_without_torch_reads_and_compares_but_does_not_verify(gold, tiny, tmp_path):
-    program = BUILD / "no-torch" / "bin" / "replay"
+    program = BUILD / "asan-ubsan" / "bin" / "replay"
     if not program.exists():
-        pytest.skip("no no-torch build beside the release build; `make test` makes it")
+        pytest.skip("no asan-ubsan build beside the release build; `make test` makes it")
     same = subprocess.run([program, gold, "--against", gold], capture_output=True, text=True)
     assert same.returncode == 0 and "bit-identical" in same.stdout
     refused = subprocess.run([program, "verify", gold, "--weights", tiny], capture_output=True,

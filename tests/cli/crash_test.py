@@ -1,4 +1,5 @@
-"""Recordings that are killed, and disks that are full: what was flushed is there, nothing is made up.
+"""Recordings that are killed, and disks that are full: what was flushed is there, nothing is made
+up.
 GOLDENTRACE_KILLS=200,10 kills that many C++ and Python recordings."""
 
 import json
@@ -14,7 +15,7 @@ import pytest
 
 KILLS, PYTHON_KILLS = map(int, os.environ.get("GOLDENTRACE_KILLS", "20,1").split(","))
 STEPS = 25000
-PROGRAM, VALUES, SUMMARY = 2, 6, 7
+PROGRAM, VALUES, SUMMARY, INDEX = 2, 6, 7, 8
 
 
 def chunks(run, trace):
@@ -29,10 +30,10 @@ def contents(lines):
 
 
 def whole_chunks(trace):
-    """Chunks of a file whose checksums are right, found by the page's rules alone."""
+    """Kinds of a file's chunks whose checksums are right, found by the page's rules alone."""
     from container import check_stored, chunk_at
     from flatbuffer import Corrupt
-    data, at, found = trace.read_bytes(), 16, 0
+    data, at, found = trace.read_bytes(), 16, []
     while at < len(data):
         try:
             chunk = chunk_at(data, at, len(data))
@@ -40,47 +41,54 @@ def whole_chunks(trace):
         except Corrupt:
             break
         at = chunk.end
-        found += 1
+        found.append(chunk.kind)
     return found
 
 
-def kill_in_the_middle(command, seconds):
+def kill_after(command, seconds=None):
+    """How long the recording took, where it ended before it was killed, or None."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         child.stdout.readline()
-        time.sleep(seconds)
-        child.kill()
-    return child.returncode == -signal.SIGKILL
+        began = time.monotonic()
+        try:
+            child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            child.kill()
+    assert child.returncode in (0, -signal.SIGKILL)
+    return time.monotonic() - began if child.returncode == 0 else None
 
 
 def check_what_is_left(run, trace, reference, recovered):
     """Of a killed recording: the same by all readers, recovered whole, and a beginning of the
     reference. Returns the number of its chunks."""
     found = whole_chunks(trace)
-    if found == 0:
+    if not found:
         assert run("replay", "recover", trace, recovered).status == 2
         return 0
     left = chunks(run, trace)
-    assert len(left) - ("cut" in left[-1]) == found
-    # A kill that comes while the finished file is flushed to the disk costs nothing.
+    cut = "cut" in left[-1]
+    if cut and found[-1] == INDEX:  # Without a footer it is not read.
+        found.pop()
+    assert len(left) - cut == len(found)
+    # A kill that comes after the summary costs nothing, or half an index.
     closed = any(line.get("kind") == SUMMARY for line in left)
     answer = run("replay", "recover", trace, recovered)
-    assert answer.status == (0 if closed else 1), answer.out
+    assert answer.status == 1 or closed and answer.status == 0, answer.out
     again = chunks(run, recovered)
     assert contents(again) == contents(left) == reference[:len(contents(left))]
-    assert run("replay", "check", recovered).status in (0, 1)
-    if "cut" in left[-1]:
+    assert run("replay", "check", recovered).status == 0
+    if cut:
         refused = run("replay", trace, "--against", trace)
         assert refused.status == 2 and "not whole" in refused.out + refused.err
-    return found
+    return len(found)
 
 
 @pytest.fixture(scope="module")
 def victim(build, tmp_path_factory, run):
     """The program to kill, how long it takes, and what it leaves when it is not."""
     program, trace = build / "bin/long_recording", tmp_path_factory.mktemp("whole") / "whole.fb"
-    began = time.monotonic()
-    subprocess.run([program, trace, str(STEPS)], check=True, stdout=subprocess.DEVNULL)
-    return program, time.monotonic() - began, contents(chunks(run, trace))
+    seconds = kill_after([program, trace, str(STEPS)])
+    return program, seconds, contents(chunks(run, trace))
 
 
 def test_a_killed_recording_leaves_its_flushed_chunks(victim, run, tmp_path):
@@ -88,13 +96,16 @@ def test_a_killed_recording_leaves_its_flushed_chunks(victim, run, tmp_path):
     assert len(reference) > 10
     choose = random.Random(5)
     killed = chunks_left = 0
-    for i in range(KILLS):
-        trace = tmp_path / f"{i}.fb"
-        if kill_in_the_middle([program, trace, str(STEPS)], choose.uniform(0, seconds)):
+    while killed < KILLS:
+        trace = tmp_path / "killed.fb"
+        ended = kill_after([program, trace, str(STEPS)], choose.uniform(0, seconds))
+        if ended is None:
             killed += 1
             chunks_left += check_what_is_left(run, trace, reference, tmp_path / "recovered.fb")
+        else:  # A machine that has become faster.
+            seconds = min(seconds, ended)
         trace.unlink()
-    assert killed >= KILLS / 2 and chunks_left > killed
+    assert chunks_left > killed
 
 
 def test_a_killed_python_recording_leaves_its_flushed_chunks(run, tiny, tmp_path, build):
@@ -105,19 +116,22 @@ def test_a_killed_python_recording_leaves_its_flushed_chunks(run, tiny, tmp_path
     subprocess.run(command(whole), check=True, capture_output=True)
     reference = contents(chunks(run, whole))
     choose = random.Random(6)
-    for i in range(PYTHON_KILLS):
-        trace = tmp_path / f"{i}.fb"
+    killed = 0
+    while killed < PYTHON_KILLS:
+        trace = tmp_path / "killed.fb"
+        size = choose.uniform(20_000, 500_000)  # Some of the program, and more is to come.
         with subprocess.Popen(command(trace), stdout=subprocess.DEVNULL) as child:
-            # Once some of the program is written, at any moment of what is left to do.
-            while child.poll() is None and not (
-                    trace.exists() and trace.stat().st_size > choose.uniform(20_000, 500_000)):
+            while child.poll() is None and not (trace.exists() and trace.stat().st_size > size):
                 time.sleep(0.02)
             child.kill()
-        if child.returncode == -signal.SIGKILL:
+        assert child.returncode in (0, -signal.SIGKILL)
+        if child.returncode != 0:
+            killed += 1
             assert check_what_is_left(run, trace, reference, tmp_path / "recovered.fb") >= 2
+        trace.unlink()
 
 
-# ---- full disks -----------------------------------------------------------------------------------
+# ---- full disks ---------------------------------------------------------------------------------
 
 SCRIPT = """
 import torch

@@ -7,6 +7,8 @@ import pytest
 
 from cases import PROMPT
 
+pytestmark = pytest.mark.xdist_group("inputs")
+
 
 @pytest.fixture(scope="module")
 def tokens(run):

@@ -8,6 +8,7 @@ import pytest
 
 from paths import BUILD
 
+pytestmark = pytest.mark.xdist_group("large")
 MIB = 1 << 20
 LIMIT = 300_000_000  # bytes; four values of 150 MiB, each in parts of 64 MiB
 
@@ -23,6 +24,7 @@ def large(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", ["show {}", "show {} --calls", "show {} --tensors --json",
+                                     "show {} --chunks",
                                      "check {}", "export {} --call 2 -o {}.npy",
                                      "export {} --step 0 -o {}.safetensors",
                                      "export {} -o {}.jsonl", "trim {} {}.out --scope layers.*",

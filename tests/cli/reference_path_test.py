@@ -55,6 +55,8 @@ def use_kernelized_func(*functions):
 """}),
 }
 
+pytestmark = pytest.mark.xdist_group("reference path")
+
 
 @pytest.fixture(scope="module")
 def fake_packages(tmp_path_factory):

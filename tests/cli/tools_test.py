@@ -1,5 +1,5 @@
-"""show, check, export and trim on a real recorded trace: what they write is what other tools read, and
-what the trace holds."""
+"""show, check, export and trim on a real recorded trace: what they write is what other tools read,
+and what the trace holds."""
 
 import json
 import sys
@@ -28,8 +28,9 @@ def tensors(trace, run):
 
 def digest(data):
     """FORMAT.md, section 11."""
-    leaves = b"".join(xxhash.xxh3_64_intdigest(data[i:i + 4096].ljust(4096, b"\0")).to_bytes(8, "little")
-                      for i in range(0, len(data), 4096))
+    leaves = b"".join(
+        xxhash.xxh3_64_intdigest(data[i:i + 4096].ljust(4096, b"\0")).to_bytes(8, "little")
+        for i in range(0, len(data), 4096))
     return xxhash.xxh3_128_hexdigest(leaves + len(data).to_bytes(8, "little"))
 
 
@@ -75,11 +76,20 @@ def test_show_says_how_the_bytes_are_spread_and_what_was_lost(trace, run):
     assert spread["values"]["bytes"] > spread["program"]["bytes"] > 0
     assert spread["program"]["bytes_a_call"] == pytest.approx(
         spread["program"]["bytes"] / summary["calls"])
-    losses = [json.loads(line) for line in ok(run("replay", "show", trace, "--losses", "--json")).out.splitlines()]
+    lines = ok(run("replay", "show", trace, "--losses", "--json")).out.splitlines()
+    losses = [json.loads(line) for line in lines]
     by_name = {row["name"]: row for row in losses}
     assert by_name["holes"] == {"name": "holes", "severity": "loss", "origin": "recording",
                                 "value": 0, "first": ""}
     assert by_name["recorder_errors"]["severity"] == "error"
+
+
+@pytest.mark.parametrize("level, most", [("hash", 28), ("stats", 44)])
+def test_a_call_with_all_its_arguments_costs_few_bytes(level, most, tiny, record, run):
+    path = record(level, tiny, rules=[f"scope=**:{level}"], max_new_tokens=32)
+    summary = json.loads(ok(run("replay", "show", path, "--json")).out)
+    assert summary["calls"] > 30_000
+    assert summary["bytes"] == path.stat().st_size <= most * summary["calls"]
 
 
 # ---- check --------------------------------------------------------------------------------------
@@ -100,7 +110,8 @@ def test_what_a_script_recorded_is_sound(tiny, run, tmp_path):
     script.write_text("import sys, torch, transformers\n"
                       "model = transformers.AutoModelForCausalLM.from_pretrained(sys.argv[1])\n"
                       "torch.manual_seed(0)\n"
-                      "model.generate(torch.tensor([[1, 2, 3]]), max_new_tokens=3, do_sample=True)\n")
+                      "model.generate(torch.tensor([[1, 2, 3]]), max_new_tokens=3,\n"
+                      "               do_sample=True)\n")
     out = tmp_path / "script.fb"
     ok(run("record", "-o", out, "--", sys.executable, script, tiny))
     report = json.loads(ok(run("replay", "check", out, "--json", "-")).out)

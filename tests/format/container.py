@@ -15,6 +15,8 @@ MAGIC, END_MAGIC, MARKER = b"\x89GTRC\r\n\x1a", b"GTRCEND\n", b"GTCK"
 FILE_HEADER, CHUNK_HEADER, FOOTER = 16, 40, 24
 CHUNK_LIMIT = 256 << 20
 PROGRAM_LIMIT = 16 << 20  # of kinds 2 and 3
+EXPANSION = 32768
+VALUES, LAST_KIND = 6, 8
 
 
 class Unsupported(Exception):
@@ -46,12 +48,22 @@ def chunk_at(data, at, limit):
     marker, kind, codec, item_size, reserved, stored_size, raw_size, checksum, sequence, own = struct.unpack(
         "<4sBBBBQQQII", head)
     demand(marker == MARKER and own == xxhash.xxh3_64_intdigest(head[:36]) & 0xFFFFFFFF and reserved == 0
-           and max(stored_size, raw_size) <= (PROGRAM_LIMIT if kind in (2, 3) else CHUNK_LIMIT), f"chunk header at {at}", 4)
+           and max(stored_size, raw_size) <= (PROGRAM_LIMIT if kind in (2, 3) else CHUNK_LIMIT)
+           and (codec not in (1, 2) or raw_size <= EXPANSION * stored_size), f"chunk header at {at}", 4)
     end = at + CHUNK_HEADER + stored_size
     demand(end <= limit, f"the chunk at {at} reaches to {end}, over {limit}", 4)
     return types.SimpleNamespace(offset=at, end=end, kind=kind, codec=codec, item_size=item_size,
                                  stored_size=stored_size, raw_size=raw_size, checksum=checksum,
                                  sequence=sequence)
+
+
+def check_sum(chunks):
+    """Of what the chunks from the first on decode to."""
+    total = 0
+    for chunk in chunks:
+        if chunk.kind != VALUES and 1 <= chunk.kind <= LAST_KIND:
+            total += chunk.raw_size
+            demand(total <= (64 << 20) + 64 * chunk.end, f"raw bytes up to chunk {chunk.sequence}", 4)
 
 
 def check_stored(data, chunk):

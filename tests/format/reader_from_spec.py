@@ -1,7 +1,8 @@
-"""A reader of goldentrace files, written from schema/FORMAT.md and schema/trace.fbs and nothing else.
+"""A reader of goldentrace files, from schema/FORMAT.md and schema/trace.fbs and nothing else.
 
-It is the proof that the page is enough, and a model for a reader in another language: it checks all that
-the page demands before it believes it, and says which rule of the page is broken. Sections are the page's.
+It is the proof that the page is enough, and a model for a reader in another language: it checks all
+that the page demands before it believes it, and says which rule of the page is broken. Sections are
+the page's.
 
     python tests/format/reader_from_spec.py FILE      prints the text form (section 12)
 """
@@ -13,18 +14,18 @@ import types
 
 import xxhash
 
-from container import (CHUNK_HEADER, FILE_HEADER, FOOTER, Unsupported, check_stored, chunk_at, decode,
-                       footer_of, version_of)
+from container import (CHUNK_HEADER, FILE_HEADER, FOOTER, Unsupported, check_stored, check_sum,
+                       chunk_at, decode, footer_of, version_of)
 from digests import Hash
 from flatbuffer import Corrupt, FlatBuffer, demand
 
 RANK_LIMIT, NODE_LIMIT, ELEMENT_LIMIT = 64, 16, 1 << 63
 HEADER, PROGRAM, TIMING, SUMMARY, INDEX = 1, 2, 3, 7, 8
-ROOTS = {1: "Header", 2: "Program", 3: "Timing", 4: "Parameters", 5: "Text", 6: "Values", 7: "Summary",
-         8: "Index"}
+ROOTS = {1: "Header", 2: "Program", 3: "Timing", 4: "Parameters", 5: "Text", 6: "Values",
+         7: "Summary", 8: "Index"}
 NO_HASH = "0" * 32
-DTYPE_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 8, 5: 2, 6: 4, 7: 8, 8: 4, 9: 8, 10: 16, 11: 1, 15: 2, 23: 1,
-               24: 1, 25: 1, 26: 1, 27: 2, 28: 4, 29: 8}
+DTYPE_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 8, 5: 2, 6: 4, 7: 8, 8: 4, 9: 8, 10: 16, 11: 1, 15: 2,
+               23: 1, 24: 1, 25: 1, 26: 1, 27: 2, 28: 4, 29: 8}
 DEFINED = ("strings", "operators", "scopes", "geometries", "storages", "tensors", "ambients")
 NODES = {0: "none", 2: "undefined", 3: "int", 5: "bool", 14: "wrapped_bool"}
 NODES_OF_IDS = {6: ("string", "strings"), 7: ("device", "strings"), 11: ("generator", "strings"),
@@ -36,10 +37,10 @@ def known(number, numbers, what):
         raise Unsupported(f"{what} {number}")
 
 
-# ---- Section 1: whole files and cut ones ----------------------------------------------------------------
+# ---- Section 1: whole files and cut ones ---------------------------------------------------------
 
 def read(data):
-    """The text form of a whole or a cut file, as a list of objects. Raises Corrupt or Unsupported."""
+    """The text form of a whole or a cut file, a list of objects. Raises Corrupt or Unsupported."""
     version, index_offset = version_of(data), footer_of(data)
     if index_offset is None:
         return read_cut(data, Trace(version, cut=True))
@@ -48,27 +49,34 @@ def read(data):
 
 def read_whole(data, trace, index_offset):
     end = len(data) - FOOTER
-    demand(FILE_HEADER <= index_offset <= end - CHUNK_HEADER, "no index chunk where the footer says", 3)
+    demand(FILE_HEADER <= index_offset <= end - CHUNK_HEADER,
+           "no index chunk where the footer says", 3)
     last = chunk_at(data, index_offset, end)
     demand(last.kind == INDEX and last.end == end, "no index chunk where the footer says", 3)
-    index, index_text = open_chunk(data, last)
     chunks, at = [], FILE_HEADER
     while at < index_offset:
         chunks.append(chunk_at(data, at, index_offset))
         at = chunks[-1].end
+    check_sum(chunks + [last])
+    index, index_text = open_chunk(data, last)
     demand([[c.offset, c.stored_size, c.raw_size, c.kind, c.codec] for c in chunks]
-           == [entry[:3] + entry[6:] for entry in index.chunks], "chunks are not those of the index", 6)
-    demand([c.sequence for c in chunks + [last]] == list(range(len(chunks) + 1)), "sequence numbers", 6)
+           == [entry[:3] + entry[6:] for entry in index.chunks],
+           "chunks are not those of the index", 6)
+    demand([c.sequence for c in chunks + [last]] == list(range(len(chunks) + 1)),
+           "sequence numbers", 6)
     kinds = [c.kind for c in chunks]
-    demand(kinds[:1] == [HEADER] and [kinds.count(kind) for kind in (HEADER, SUMMARY, INDEX)] == [1, 1, 0],
+    demand(kinds[:1] == [HEADER]
+           and [kinds.count(kind) for kind in (HEADER, SUMMARY, INDEX)] == [1, 1, 0],
            "not one header in first place, one summary and one index", 7)
     out = []
     for chunk, entry in zip(chunks, index.chunks):
         root, text = open_chunk(data, chunk)
-        demand(entry[3] in (text["content"], NO_HASH) or text["content"] == "unknown", "content hash", 5)
+        demand(entry[3] in (text["content"], NO_HASH) or text["content"] == "unknown",
+               "content hash", 5)
         out.append({**text, **trace.take(chunk, root)})
         if chunk.kind in ROOTS:
-            demand(entry[4:6] == calls_of(chunk, root), f"calls of chunk {chunk.sequence} in the index")
+            demand(entry[4:6] == calls_of(chunk, root),
+                   f"calls of chunk {chunk.sequence} in the index")
     trace.finish(index.values)
     return out + [{**index_text, "chunks": index.chunks, "values": index.values}]
 
@@ -80,12 +88,16 @@ def calls_of(chunk, root):
 
 
 def read_cut(data, trace):
-    out, at, kinds = [], FILE_HEADER, []
+    out, at, chunks, kinds = [], FILE_HEADER, [], []
     try:
         while INDEX not in kinds:
             chunk = chunk_at(data, at, len(data))
+            chunks.append(chunk)
+            if chunk.kind != INDEX:
+                check_sum(chunks)
             demand(chunk.sequence == len(out), "sequence number", 6)
-            demand((chunk.kind == HEADER) == (not out), "no header in first place, or a second one", 7)
+            demand((chunk.kind == HEADER) == (not out),
+                   "no header in first place, or a second one", 7)
             demand(chunk.kind != SUMMARY or SUMMARY not in kinds, "a second summary", 7)
             if chunk.kind == INDEX:
                 check_stored(data, chunk)
@@ -100,17 +112,18 @@ def read_cut(data, trace):
 
 
 def open_chunk(data, chunk):
-    """The root table, None for an unknown kind; and the members that every chunk has in the text form."""
+    """The root table, None for an unknown kind; and what every chunk has in the text form."""
     raw = decode(check_stored(data, chunk), chunk)
     if raw is None and chunk.kind in ROOTS:
         raise Unsupported(f"codec {chunk.codec}")
     root = FlatBuffer(raw).root(ROOTS[chunk.kind]) if chunk.kind in ROOTS else None
     return root, {"chunk": chunk.sequence, "kind": chunk.kind, "codec": chunk.codec,
-                  "item_size": chunk.item_size, "stored_size": chunk.stored_size, "raw_size": chunk.raw_size,
+                  "item_size": chunk.item_size, "stored_size": chunk.stored_size,
+                  "raw_size": chunk.raw_size,
                   "content": "unknown" if raw is None else xxhash.xxh3_128_hexdigest(raw)}
 
 
-# ---- Sections 2 to 10: what the chunks mean -------------------------------------------------------------
+# ---- Sections 2 to 10: what the chunks mean ------------------------------------------------------
 
 END = object()
 
@@ -118,7 +131,8 @@ END = object()
 def rows(table, *columns):
     """Columns that must be equally long, as rows from the first to the last."""
     got = [getattr(table, column) for column in columns]
-    demand(len({len(column) for column in got}) == 1, f"{columns[0]} and its fellows differ in length")
+    demand(len({len(column) for column in got}) == 1,
+           f"{columns[0]} and its fellows differ in length")
     return zip(*got)
 
 
@@ -136,9 +150,13 @@ def as_lists(tables):
     return [list(vars(table).values()) for table in tables]
 
 
+def check_row(position, count):
+    demand(position + count < 1 << 63, f"rows from position {position} on")
+
+
 def check_placement(kind, dim, index, count):
     known(kind, (0, 1, 2), "placement kind")
-    demand(kind != 1 or index < count, f"shard {index} of {count}")
+    demand(kind == 0 or index < count, f"shard or summand {index} of {count}")
 
 
 class Trace:
@@ -162,7 +180,8 @@ class Trace:
             demand(0 <= number < self.defined[what], f"{number} is no id of {what}")
 
     def header(self, header):
-        demand((header.major, header.minor) == self.version, "version of file and header chunk differ", 8)
+        demand((header.major, header.minor) == self.version,
+               "version of file and header chunk differ", 8)
         return {**vars(header), "environment": as_lists(header.environment),
                 "modules": as_lists(header.modules)}
 
@@ -190,15 +209,19 @@ class Trace:
             known(ambient.default_dtype, DTYPE_BYTES, "dtype")
         for _, *placement in p.tensor_placement:
             check_placement(*placement)
-        self.check_ids("tensors", *(row[0] for row in p.tensor_placement + p.tensor_layout + p.tensor_row))
+        self.check_ids("tensors", *(
+            row[0] for row in p.tensor_placement + p.tensor_layout + p.tensor_row))
         self.check_ids("strings", *(text for _, text in p.tensor_layout))
+        for _, _, _, count, position in p.tensor_row:
+            check_row(position, count)
         externals = self.externals(p)
         calls = Calls(self, p).read()
         self.calls += len(calls)
-        return {"base": base, "strings": p.strings, "operators": as_lists(p.operators), "scopes": p.scopes,
-                "geometries": geometries, "storages": storages, "tensors": tensors,
-                "ambients": as_lists(p.ambients), "externals": externals, "calls": calls,
-                "placements": p.tensor_placement, "layouts": p.tensor_layout, "rows": p.tensor_row}
+        return {"base": base, "strings": p.strings, "operators": as_lists(p.operators),
+                "scopes": p.scopes, "geometries": geometries, "storages": storages,
+                "tensors": tensors, "ambients": as_lists(p.ambients), "externals": externals,
+                "calls": calls, "placements": p.tensor_placement, "layouts": p.tensor_layout,
+                "rows": p.tensor_row}
 
     def check_tensor(self, storage, geometry, dtype, flags, offset):
         self.check_ids("storages", storage)
@@ -210,12 +233,14 @@ class Trace:
         for size, stride in zip(sizes, strides):
             last, elements = last + (size - 1) * stride, elements * size
         demand(elements == 0 or elements < ELEMENT_LIMIT
-               and (last + 1) * DTYPE_BYTES[dtype] <= self.storages[storage], "a tensor outside its storage")
+               and (last + 1) * DTYPE_BYTES[dtype] <= self.storages[storage],
+               "a tensor outside its storage")
 
     def externals(self, p):
         out, before = [], 0
         for call, storage, version, kind, digest in rows(
-                p, "external_call", "external_storage", "external_version", "external_kind", "external_hash"):
+                p, "external_call", "external_storage", "external_version", "external_kind",
+                "external_hash"):
             known(kind, (0, 1), "external kind")
             self.check_ids("storages", storage)
             demand(before <= call <= len(p.call_operator), f"external input before call {call}")
@@ -247,11 +272,15 @@ class Trace:
             request.sampling = as_lists(request.sampling)
         for step in text.steps:
             known(step.logprob_kind, (0, 1), "logprob kind")
-            demand(len({row.request for row in step.rows}) <= 1, "rows of two requests in one step entry")
+            demand(len({row.request for row in step.rows}) <= 1,
+                   "rows of two requests in one step entry")
             for column in (step.top_logits, step.top_logprobs, step.top_pieces):
                 demand(len(column) in (0, len(step.top_ids)), "columns of top_ids differ in length")
+            for row in step.rows:
+                check_row(row.position, row.count)
             step.rows = as_lists(step.rows)
-        return {name: [vars(entry) for entry in getattr(text, name)] for name in ("requests", "steps")}
+        return {name: [vars(entry) for entry in getattr(text, name)]
+                for name in ("requests", "steps")}
 
     def values(self, values):
         at = 0
@@ -263,15 +292,19 @@ class Trace:
         return {"parts": values.parts}
 
     def add_part(self, digest, total, offset, data):
-        seen = self.stored.setdefault(digest, types.SimpleNamespace(hash=Hash(), whole=False, total=total))
-        demand(not seen.whole, f"value {digest} is stored twice")
-        demand(seen.total == total and offset + len(data) <= total and (data or total == 0),
+        seen = self.stored.setdefault(
+            digest, types.SimpleNamespace(hash=Hash(), whole=False, total=total))
+        demand(self.cut or not seen.whole, f"value {digest} is stored twice")
+        demand(self.cut or seen.total == total, f"another total in a part of value {digest}")
+        demand(offset + len(data) <= total and (data or total == 0),
                f"part at {offset} of value {digest}")
-        demand(self.cut or offset == seen.hash.size, f"a part before {offset} of value {digest} is missing")
-        if offset == seen.hash.size:
+        demand(self.cut or offset == seen.hash.size,
+               f"a part before {offset} of value {digest} is missing")
+        if offset == seen.hash.size and not seen.whole:
             seen.hash.add(data)
             seen.whole = seen.hash.size == total
-            demand(not seen.whole or seen.hash.hexdigest() == digest, f"bytes under {digest} hash otherwise")
+            demand(not seen.whole or seen.hash.hexdigest() == digest,
+                   f"bytes under {digest} hash otherwise")
 
     def summary(self, summary):
         return {**vars(summary), "counters": as_lists(summary.counters)}
@@ -302,7 +335,8 @@ class Calls:
             self.trace.check_ids("operators", operator)
             self.trace.check_ids("scopes", scope)
             self.trace.check_ids("ambients", ambient)
-            out.append({"op": operator, "scope": scope, "step": step, "ambient": ambient, "flags": flags,
+            out.append({"op": operator, "scope": scope, "step": step, "ambient": ambient,
+                        "flags": flags,
                         "arguments": [self.node(0) for _ in range(arguments)],
                         "results": [self.node(0) for _ in range(results)],
                         "writes": [self.write() for _ in range(writes)]})
@@ -321,9 +355,11 @@ class Calls:
         if kind in NODES:
             return [NODES[kind]] + ([value] if kind >= 3 else [])
         if kind in (1, 64):
-            return ["tensor", self.tensor(self.high - value if kind == 64 else value), take(self.versions)]
+            return ["tensor", self.tensor(self.high - value if kind == 64 else value),
+                    take(self.versions)]
         if kind in (4, 13):
-            return ["double" if kind == 4 else "wrapped_double", f"{take(self.wide) & (1 << 64) - 1:016x}"]
+            return ["double" if kind == 4 else "wrapped_double",
+                    f"{take(self.wide) & (1 << 64) - 1:016x}"]
         if kind in (12, 65):
             return ["int" if kind == 65 else "wrapped_int", take(self.wide)]
         if kind in (8, 9):
@@ -331,7 +367,8 @@ class Calls:
             return ["list" if kind == 8 else "tuple", [self.node(above + 1) for _ in range(value)]]
         if kind == 10:
             real, imaginary = self.node(above + 1), self.node(above + 1)
-            demand(real[0] == imaginary[0] == "double", "a complex number of other things than doubles")
+            demand(real[0] == imaginary[0] == "double",
+                   "a complex number of other things than doubles")
             return ["complex", real[1], imaginary[1]]
         known(kind, NODES_OF_IDS, "node kind")
         name, what = NODES_OF_IDS[kind]
@@ -340,11 +377,12 @@ class Calls:
 
     def write(self):
         distance, version, flags = take(self.writes)
-        return [self.tensor(self.high - distance), version, flags, take(self.hashes) if flags & 1 else None,
+        return [self.tensor(self.high - distance), version, flags,
+                take(self.hashes) if flags & 1 else None,
                 take(self.stats) if flags & 2 else None]
 
 
-# ---- Section 12: the text form --------------------------------------------------------------------------
+# ---- Section 12: the text form -------------------------------------------------------------------
 
 def main(path):
     try:

@@ -45,6 +45,9 @@ void read_tensors(goldentrace_reader* reader) {
   while (goldentrace_reader_next(reader, &record) == GOLDENTRACE_OK && record != nullptr) {
     read_value(reader, *record);
   }
+  if (goldentrace_reader_next(reader, &record) == GOLDENTRACE_OK) {
+    fuzz::require(record == nullptr, "nothing comes after the end or a refusal");
+  }
   (void)goldentrace_reader_rewind(reader);
   if (goldentrace_reader_next(reader, &record) == GOLDENTRACE_OK && record != nullptr) {
     find_again(reader, *record);

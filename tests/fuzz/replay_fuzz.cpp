@@ -16,16 +16,17 @@ namespace {
 constexpr std::string_view kEnd = "GTRCEND\n";
 
 void show_all(const std::string& path) {
+  const auto trace = TraceReader::open(path);
+  if (!trace.ok()) return;
   for (const ShowWhat what :
        {ShowWhat::kSummary, ShowWhat::kCalls, ShowWhat::kTensors, ShowWhat::kParameters,
         ShowWhat::kTokens, ShowWhat::kLosses, ShowWhat::kChunks}) {
     for (const bool json : {false, true}) {
       std::ostringstream out;
       ShowOptions options;
-      options.trace = path;
       options.what = what;
       options.json = json;
-      (void)show(options, out);
+      (void)show(**trace, options, out);
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <string>
 
 #include "src/digest/digest.h"
@@ -347,6 +348,9 @@ void bad_programs(Folder& folder) {
              file([](ProgramChunk& c) { c.placements[0].tensor = 6; }));
   folder.bad("shard-beyond-count.fb", 10,
              file([](ProgramChunk& c) { c.placements[0].placement.index = 4; }));
+  folder.bad("summand-beyond-count.fb", 10, file([](ProgramChunk& c) {
+               c.placements[0].placement = {PlacementKind::kPartialSum, 0, 2, 2};
+             }));
   folder.bad("tensor-outside-storage.fb", 10,
              file([](ProgramChunk& c) { c.tensors[0].offset = 1; }));
   folder.bad("negative-size.fb", 10, file([](ProgramChunk& c) { c.geometries[1].sizes[0] = -2; }));
@@ -385,6 +389,9 @@ void bad_tables(Folder& folder) {
   text = sample_text();
   text.steps[0].rows.push_back({4, 1, 1, 0});
   folder.bad("rows-of-two-requests.fb", 10, file(ChunkKind::kText, encode_text(text)));
+  text = sample_text();
+  text.steps[0].rows[0].position = std::numeric_limits<std::int64_t>::max();
+  folder.bad("rows-past-the-last-position.fb", 10, file(ChunkKind::kText, encode_text(text)));
   text = sample_text();
   text.steps[0].logprob_kind = static_cast<LogprobKind>(2);
   folder.bad("logprob-of-the-future.fb", 0, file(ChunkKind::kText, encode_text(text)));

@@ -34,8 +34,8 @@ def options(folder, trace):
     run = {"origin": "--token-ids", "output": str(trace), "prompt": None, "prompt_ids": PROMPT,
            "output_text": None, "output_ids": None, "max_new_tokens": NEW}
     return {"model": str(folder), "runs": [run], "dtype": "bfloat16", "attn": "eager",
-            "experts": "eager", "device": "cpu", "rules": [], "ignore_eos": True,
-            "command": ["record"], "strict": False, "selfcheck": True, "replay": None}
+            "experts": "eager", "device": "cpu", "rules": [], "compress": "values=fast",
+            "ignore_eos": True, "command": ["record"], "strict": False, "selfcheck": True, "replay": None}
 
 
 @pytest.fixture

@@ -18,6 +18,9 @@ DTYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "float32", "flo
           "complex128", "bool", "bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e5m2fnuz",
           "float8_e4m3fnuz", "uint16", "uint32", "uint64", "complex32"]
 
+ASKEW = numpy.zeros(4, numpy.dtype({"names": ["x", "y"], "formats": ["i1", "f4"]}))["y"]
+ASKEW[:] = numpy.arange(4)
+
 
 def write(path, **options):
     return goldentrace.Writer(path, engine="my-engine", **options)
@@ -48,7 +51,7 @@ def test_torch_tensors_of_every_dtype_come_back(trace, name):
     numpy.zeros((2, 0), numpy.int8),
     numpy.arange(3, dtype=">i4"),
     numpy.broadcast_to(numpy.float16(3), (2, 2)),
-    numpy.zeros(4, numpy.dtype({"names": ["x", "y"], "formats": ["i1", "f4"]}))["y"],
+    ASKEW,
     [1.0, 2.0],
 ], ids=["transposed", "backwards", "scalar", "empty", "big endian", "broadcast", "askew", "list"])
 def test_numpy_arrays_of_every_shape_come_back(trace, array):
@@ -63,8 +66,9 @@ def test_numpy_arrays_of_every_shape_come_back(trace, array):
 
 def test_views_of_torch_tensors_are_what_they_show(trace):
     base = torch.arange(24, dtype=torch.float32).reshape(4, 6).requires_grad_()
-    views = {"transposed": base.T, "every second": base[::2, ::3], "expanded": base[:1].expand(3, 6),
-             "conjugate": torch.tensor([1 + 2j]).conj(), "scalar": base.sum()}
+    views = {"transposed": base.T, "every second": base[::2, ::3],
+             "expanded": base[:1].expand(3, 6), "conjugate": torch.tensor([1 + 2j]).conj(),
+             "scalar": base.sum()}
     with write(trace) as writer:
         for name, view in views.items():
             writer.tensor(name, view)
@@ -76,15 +80,17 @@ def test_views_of_torch_tensors_are_what_they_show(trace):
 def test_a_tensor_keeps_its_notes(trace):
     with write(trace, dtype="bfloat16", model_config={"model_type": "tiny"}) as writer:
         writer.step(2)
-        first = writer.tensor("a", numpy.ones(3, numpy.float32), op="MUL", layout="q, gate in turns",
-                              placement=("shard", 0, 1, 4), rows=[(7, 0, 3, 20)])
+        first = writer.tensor("a", numpy.ones(3, numpy.float32), op="MUL",
+                              layout="q, gate in turns", placement=("shard", 0, 1, 4),
+                              rows=[(7, 0, 3, 20)])
         writer.tensor("b", numpy.zeros(3, numpy.float32), inputs=[first], value=False, stats=False,
                       placement=("partial_sum", 1, 2), step=5)
         writer.tensor("c", numpy.array([1, 2]), decision=True)
     a, b, c = goldentrace.open(trace).tensors()
     assert (a.name, a.op, a.step, a.foreign, a.layout) == ("a", "MUL", 2, True, "q, gate in turns")
     assert (a.placement.kind, a.placement.index, a.placement.count) == ("shard", 1, 4)
-    assert [(row.request, row.first_row, row.count, row.position) for row in a.rows] == [(7, 0, 3, 20)]
+    (row,) = a.rows
+    assert (row.request, row.first_row, row.count, row.position) == (7, 0, 3, 20)
     assert a.stats.count == 3 and a.stats.sum == 3 and a.has_value
     assert (b.op, b.step, b.inputs, b.stats, b.has_value) == ("tensor", 5, [a.id], None, False)
     assert (b.placement.kind, b.placement.index, b.placement.count) == ("partial_sum", 1, 2)
@@ -198,6 +204,21 @@ def test_an_exception_in_the_block_cuts_the_run_short(trace):
     assert counter.severity == "error" and counter.first == "ZeroDivisionError: division by zero"
 
 
+def test_an_exception_that_is_no_utf8_cuts_the_run_short_too(trace):
+    with pytest.raises(OSError, match="\udcff"):
+        with write(trace):
+            raise OSError("no file \udcff")
+    (counter,) = goldentrace.open(trace).counters
+    assert (counter.name, counter.first) == ("run_cut_short", "OSError: no file ?")
+
+
+def test_a_severity_of_a_later_version_is_its_number(trace, monkeypatch):
+    with write(trace) as writer:
+        writer.cut_short("why")
+    monkeypatch.delitem(goldentrace.capi.SEVERITIES, 2)
+    assert [counter.severity for counter in goldentrace.open(trace).counters] == ["2"]
+
+
 def test_a_writer_that_is_not_closed_leaves_a_cut_file(trace):
     writer = write(trace)
     writer.tensor("x", numpy.ones(1))
@@ -238,6 +259,40 @@ def test_faults_are_exceptions(trace, tmp_path):
     read.close()
     with pytest.raises(goldentrace.TraceError, match="closed"):
         read.requests
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda writer, x: writer.step(-1), "step -1 is not in"),
+    (lambda writer, x: writer.step(1 << 32), "step 4294967296 is not in"),
+    (lambda writer, x: writer.tensor("x", x, step=-1), "step -1 is not in"),
+    (lambda writer, x: writer.tensor("x", x, rows=[(-1, 0, 2, 0)]), "request -1 is not in"),
+    (lambda writer, x: writer.result(rows=[(0, 0, 1 << 32, 0)]), "count 4294967296 is not in"),
+    (lambda writer, x: writer.tensor("x", x, placement=("shard", -1, 0, 2)), "placement -1 is"),
+    (lambda writer, x: writer.request(-1), "id -1 is not in"),
+    (lambda writer, x: writer.logits(x, top=-1), "top -1 is not in"),
+    (lambda writer, x: writer.tensor("x\0y", x), "zero byte"),
+    (lambda writer, x: writer.request(sampling={"top_k": "1\0"}), "zero byte"),
+    (lambda writer, x: writer.parameter("x", hash="0" * 33, dtype="int8", shape=(2,),
+                                        sources=["x"]), "32 hexadecimal digits"),
+    (lambda writer, x: writer.parameter("x", hash="-" + "0" * 31, dtype="int8", shape=(2,),
+                                        sources=["x"]), "32 hexadecimal digits"),
+])
+def test_what_the_library_would_take_otherwise_is_refused(trace, call, message):
+    with write(trace) as writer:
+        with pytest.raises(ValueError, match=message):
+            call(writer, numpy.ones(2, numpy.float32))
+        writer.tensor("x", numpy.ones(2), step=(1 << 32) - 1, placement=("shard", 0, 0, 2))
+    (tensor,) = goldentrace.open(trace).tensors()
+    assert tensor.step == (1 << 32) - 1
+
+
+@pytest.mark.parametrize("options, message", [({"rank": 1 << 32}, "rank 4294967296"),
+                                              ({"world": -1}, "world -1"),
+                                              ({"dtype": "bfloat16\0"}, "zero byte")])
+def test_a_header_that_would_be_another_is_refused(trace, options, message):
+    with pytest.raises(ValueError, match=message):
+        write(trace, **options)
+    assert not trace.exists()
 
 
 @pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="no /dev/full")

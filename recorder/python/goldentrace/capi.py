@@ -19,7 +19,7 @@ PLACEMENTS = ("replicated", "shard", "partial_sum")
 KINDS = ("parameter", "buffer")
 RECIPES = ("value", "same", "cast", "tied", "stack", "concat", "computed")
 LOGPROB_KINDS = ("raw", "processed")
-SEVERITIES = ("info", "loss", "error")
+SEVERITIES = {0: "info", 1: "loss", 2: "error"}
 COMPRESSIONS = ("fast", "small", "none")
 
 

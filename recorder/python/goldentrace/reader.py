@@ -56,7 +56,7 @@ class Header:
 @dataclasses.dataclass(frozen=True)
 class Counter:
     name: str
-    severity: str  # "info", "loss", "error"
+    severity: str  # "info", "loss", "error"; "3", say, where only a later version knows it
     value: int
     first: str
 
@@ -212,8 +212,9 @@ class Trace:
         info = capi.reader_info(self._handle).contents
         self.whole = bool(info.whole)
         self.header = _header(info)
-        self.counters = [Counter(_text(entry.name), capi.SEVERITIES[entry.severity], entry.value,
-                                 _text(entry.first))
+        self.counters = [Counter(_text(entry.name),
+                                 capi.SEVERITIES.get(entry.severity, str(entry.severity)),
+                                 entry.value, _text(entry.first))
                          for entry in capi.items(capi.reader_counter, self._handle, capi.Counter)]
 
     @property

@@ -140,11 +140,12 @@ def record(path, model=None, *, checkpoint=None, parameters=None, header=None, r
     """Records every dispatcher call of the block into the trace file `path`.
 
     `checkpoint` and `parameters` are those of `add_model`. `rules` are `--rule` texts and
-    `compress` is that of `--compress`; `header` overrides header fields. Raises RecordingError at the end when the trace is not whole; an
-    exception of the block itself passes untouched. What in `model` is not its authors' code, or
-    makes it a doubtful oracle, is stored in the trace; `strict` raises RecordingError instead,
-    before anything is written. `check_reads` hashes whatever a call reads again, so that no write
-    behind torch's back is missed. `fail_at_call` forces a fault inside the recorder, for tests."""
+    `compress` is that of `--compress`; `header` overrides header fields. Raises RecordingError at
+    the end when the trace is not whole; an exception of the block itself passes untouched. What in
+    `model` is not its authors' code, or makes it a doubtful oracle, is stored in the trace;
+    `strict` raises RecordingError instead, before anything is written. `check_reads` hashes
+    whatever a call reads again, so that no write behind torch's back is missed. `fail_at_call`
+    forces a fault inside the recorder, for tests."""
     facts = dict(header or {})
     if model is not None:
         facts["modules"], impurities = purity.inspect_model(model)

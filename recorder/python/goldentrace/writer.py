@@ -12,6 +12,7 @@ import ctypes
 import json
 import math
 import os
+import re
 import sys
 from ctypes import byref, c_char_p, c_float, c_int64, c_uint64
 
@@ -22,8 +23,21 @@ from goldentrace import arrays, capi
 _NO_VALUE, _NO_STATS, _DECISION = 1, 2, 4
 
 
-def _text(value):
-    return None if value is None else value.encode()
+def _text(value, encode=str.encode):
+    text = None if value is None else encode(value)
+    if text and b"\0" in text:
+        raise ValueError(f"{value!r} has a zero byte, at which the library would end it")
+    return text
+
+
+def _uint32(what, number):
+    if not 0 <= number < 1 << 32:
+        raise ValueError(f"{what} {number} is not in 0 .. 4294967295")
+    return number
+
+
+def _step(step):
+    return -1 if step is None else _uint32("step", step)
 
 
 def _raw(value):
@@ -63,7 +77,8 @@ def _numbers(values, count):
 
 
 def _rows(rows):
-    rows = [capi.Row(request, first, count, 0, position)
+    rows = [capi.Row(_uint32("request", request), _uint32("first_row", first),
+                     _uint32("count", count), 0, position)
             for request, first, count, position in rows or ()]
     return {"rows": _array(capi.Row, rows) if rows else None, "rows_count": len(rows)}
 
@@ -74,7 +89,8 @@ def _placement(placement):
     kind, *rest = placement
     if kind == "partial_sum":
         rest = [0, *rest]
-    return capi.Placement(_number(capi.PLACEMENTS, kind, "placement"), *rest)
+    return capi.Placement(_number(capi.PLACEMENTS, kind, "placement"),
+                          *(_uint32("placement", number) for number in rest))
 
 
 def _number(names, name, what):
@@ -83,10 +99,18 @@ def _number(names, name, what):
     return names.index(name)
 
 
+def _hash(digits):
+    if digits is None:
+        return None
+    if not re.fullmatch("[0-9a-fA-F]{32}", digits):
+        raise ValueError(f"hash {digits!r} is not 32 hexadecimal digits")
+    return ctypes.pointer(capi.Hash(int(digits[16:], 16), int(digits[:16], 16)))
+
+
 def _setting(name, value):
     value, origin = value if isinstance(value, tuple) else (value, "request")
     text = value if isinstance(value, str) else json.dumps(value)
-    return capi.Setting(name.encode(), text.encode(), origin.encode())
+    return capi.Setting(_text(name), _text(text), _text(origin))
 
 
 class Writer:
@@ -103,23 +127,24 @@ class Writer:
         compression of values: "fast", "small" (slower) or "none"."""
         self._handle = None
         config = json.dumps(model_config) if isinstance(model_config, dict) else model_config
-        pairs = [capi.Pair(str(key).encode(), str(value).encode())
+        pairs = [capi.Pair(_text(str(key)), _text(str(value)))
                  for key, value in (environment or {}).items()]
-        words = [os.fsencode(word) for word in (sys.argv if command is None else command)]
+        words = [_text(word, os.fsencode) for word in (sys.argv if command is None else command)]
         options = capi.new(
             capi.WriterOptions, engine=_text(engine), engine_version=_text(engine_version),
             device=_text(device), dtype=_text(dtype), model_config=_text(config),
             environment=_array(capi.Pair, pairs), environment_count=len(pairs),
             command=_array(c_char_p, words), command_count=len(words), mesh=_text(mesh),
-            rank=rank, world=world, max_queued_bytes=max_queued_bytes,
+            rank=_uint32("rank", rank), world=_uint32("world", world),
+            max_queued_bytes=max_queued_bytes,
             compression=_number(capi.COMPRESSIONS, compression, "compression"))
         handle = ctypes.c_void_p()
-        capi.check(capi.writer_open(os.fsencode(path), byref(options), byref(handle)))
+        capi.check(capi.writer_open(_text(path, os.fsencode), byref(options), byref(handle)))
         self._handle = handle
 
     def step(self, step):
         """What follows belongs to this forward pass; 0, the prefill, at first."""
-        capi.check(capi.writer_step(self._open(), step))
+        capi.check(capi.writer_step(self._open(), _uint32("step", step)))
 
     def tensor(self, name, array, *, op=None, inputs=(), layout=None, placement=None, rows=None,
                step=None, value=True, stats=True, decision=False, dtype=None):
@@ -135,7 +160,7 @@ class Writer:
         inputs = list(inputs)
         tensor = capi.new(
             capi.Tensor, name=_text(name), op=_text(op), layout=_text(layout),
-            step=-1 if step is None else step, flags=flags | (_DECISION if decision else 0),
+            step=_step(step), flags=flags | (_DECISION if decision else 0),
             inputs=_array(c_uint64, inputs), inputs_count=len(inputs),
             placement=_placement(placement), **_rows(rows), **_data(data))
         number = c_uint64()
@@ -147,7 +172,7 @@ class Writer:
         """A weight or buffer of the model. The bytes are kept unless `recipe` says how they come
         from the checkpoint: "same" or "cast" of sources[0], "stack" or "concat" of all. Instead of
         an array, `hash` (32 hexadecimal digits), `dtype` and `shape` tell what it is."""
-        sources = [source.encode() for source in sources]
+        sources = [_text(source) for source in sources]
         if recipe is None:
             recipe = "same" if sources else "value"
         if array is None:
@@ -156,11 +181,9 @@ class Writer:
             data = arrays.Described(None, None, dtype, shape, ())
         else:
             data = arrays.describe(array, dtype)
-        known = None if hash is None else ctypes.pointer(
-            capi.Hash(int(hash, 16) & (1 << 64) - 1, int(hash, 16) >> 64))
         parameter = capi.new(
             capi.Parameter, name=_text(name), kind=_number(capi.KINDS, kind, "kind"),
-            recipe=_number(capi.RECIPES, recipe, "recipe"), hash=known,
+            recipe=_number(capi.RECIPES, recipe, "recipe"), hash=_hash(hash),
             sources=_array(c_char_p, sources), sources_count=len(sources),
             placement=_placement(placement), **_data(data))
         number = c_uint64()
@@ -181,7 +204,7 @@ class Writer:
             settings["forced"] = "true"
         settings = [_setting(name, value) for name, value in settings.items()]
         request = capi.new(
-            capi.Request, id=id, prompt=_raw(prompt), prompt_ids=prompt_array,
+            capi.Request, id=_uint32("id", id), prompt=_raw(prompt), prompt_ids=prompt_array,
             prompt_count=prompt_count, prompt_pieces=_pieces(prompt_pieces, prompt_count),
             sampling=_array(capi.Setting, settings), sampling_count=len(settings),
             stop_ids=stop_array, stop_count=stop_count, output_ids=output_array,
@@ -195,7 +218,7 @@ class Writer:
         """What a step gave one request, as far as the engine tells; logits() finds it itself."""
         top_array, count = _ids(top_ids)
         result = capi.new(
-            capi.StepResult, step=-1 if step is None else step, chosen=chosen, top_count=count,
+            capi.StepResult, step=_step(step), chosen=chosen, top_count=count,
             top_ids=top_array, top_logits=_numbers(top_logits, count),
             top_logprobs=_numbers(top_logprobs, count), top_pieces=_pieces(top_pieces, count),
             gap_ulp=gap_ulp, logprob=logprob, logits_rms=logits_rms,
@@ -211,14 +234,14 @@ class Writer:
         if data.strides != (1,):
             data = arrays.describe(numpy.ascontiguousarray(row) if isinstance(row, numpy.ndarray)
                                    else row.contiguous(), dtype)
-        logits = capi.new(capi.Logits, step=-1 if step is None else step, data=data.pointer,
-                          count=data.sizes[0], dtype=capi.DTYPES[data.dtype], top=top,
-                          chosen=chosen, **_rows(rows))
+        logits = capi.new(capi.Logits, step=_step(step), data=data.pointer, count=data.sizes[0],
+                          dtype=capi.DTYPES[data.dtype], top=_uint32("top", top), chosen=chosen,
+                          **_rows(rows))
         capi.check(capi.writer_logits(self._open(), byref(logits)))
 
     def cut_short(self, why):
         """The run ended early; readers are told."""
-        capi.check(capi.writer_cut_short(self._open(), _text(why)))
+        capi.check(capi.writer_cut_short(self._open(), why.encode(errors="replace")))
 
     def flush(self):
         """Returns when everything given so far is in the file."""

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
@@ -20,6 +21,11 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using testing::TempFolder;
 
+Status show_file(const std::string& path, const ShowOptions& options, std::ostream& out) {
+  const auto trace = TraceReader::open(path);
+  return trace.ok() ? show(**trace, options, out) : trace.status();
+}
+
 class Show : public ::testing::Test {
  protected:
   Show() {
@@ -29,7 +35,7 @@ class Show : public ::testing::Test {
   // The lines that show prints.
   std::vector<std::string> lines(ShowWhat what, bool as_json) {
     std::ostringstream out;
-    const Status status = show({trace_, what, as_json}, out);
+    const Status status = show_file(trace_, {what, as_json}, out);
     EXPECT_TRUE(status.ok()) << status.message();
     std::istringstream in(out.str());
     std::vector<std::string> lines;
@@ -165,7 +171,7 @@ TEST_F(Show, TheSummarySpreadsEveryByteOverTheKindsOfChunks) {
 TEST_F(Show, AFilterSelectsCallsAndTensors) {
   const auto count = [&](ShowWhat what, CallFilter filter) {
     std::ostringstream out;
-    EXPECT_TRUE(show({trace_, what, true, std::move(filter)}, out).ok());
+    EXPECT_TRUE(show_file(trace_, {what, true, std::move(filter)}, out).ok());
     const std::string text = out.str();
     return std::ranges::count(text, '\n');
   };
@@ -209,12 +215,30 @@ TEST_F(Show, TokensEscapeWhatIsNoText) {
   const std::vector<std::string> text = lines(ShowWhat::kTokens, false);
   EXPECT_EQ(text.at(0), "request 3: 3 prompt + 2 new tokens");
   EXPECT_EQ(text.at(1), "  prompt \"Hello\"");
-  EXPECT_EQ(text.at(2), "step 1  id 6 \"x\"  gap 3.5 ulp  logprob -0.25");
+  EXPECT_EQ(text.at(2), "step 1  id 6  gap 3.5 ulp  logprob -0.25");  // far behind its outputs
   const json object = json::parse(lines(ShowWhat::kTokens, true).at(0));
   EXPECT_EQ(object["requests"][0]["prompt_ids"].size(), 3u);
   EXPECT_EQ(object["requests"][0]["sampling"][0]["origin"], "request");
   EXPECT_EQ(object["steps"][0]["chosen"], 6);
   EXPECT_TRUE(object["steps"][0]["top_logits"][1].is_null()) << "minus infinity";
+}
+
+// Also where earlier steps were trimmed away, and of what is not known nothing is said.
+TEST_F(Show, TokensFindTheirPieceByPosition) {
+  testing::MadeRun run = testing::sample_run(3, 2);
+  run.text.requests[0].prompt_ids = {1, 2};
+  run.text.requests[0].prompt_pieces = {};
+  run.text.requests[0].output_ids = {7, 8, 9};
+  run.text.requests[0].output_pieces = {"a", "\n", "c"};
+  run.text.steps.erase(run.text.steps.begin());
+  for (Step& step : run.text.steps) step.rows = {{0, 0, 1, 1 + step.step}};
+  run.text.steps[1].gap_ulp = std::numeric_limits<double>::quiet_NaN();
+  trace_ = testing::write_run(folder_, "late.fb", run);
+  const std::vector<std::string> text = lines(ShowWhat::kTokens, false);
+  ASSERT_GT(text.size(), 2u);
+  EXPECT_THAT(text.end()[-2], HasSubstr("step 1  id 101 \"\\n\"  gap"));
+  EXPECT_THAT(text.end()[-1], HasSubstr("step 2  id 102 \"c\""));
+  EXPECT_THAT(text.end()[-1], ::testing::Not(HasSubstr("gap")));
 }
 
 // A buffer that is made late is defined by a later chunk.
@@ -230,7 +254,7 @@ TEST_F(Show, RefusesAParameterThatNothingDefines) {
   run.parameters[0].tensor = 18;
   std::ostringstream out;
   const Status status =
-      show({testing::write_run(folder_, "bad.fb", run), ShowWhat::kParameters, false}, out);
+      show_file(testing::write_run(folder_, "bad.fb", run), {ShowWhat::kParameters, false}, out);
   EXPECT_EQ(status.code(), Code::kCorrupt);
 }
 
@@ -238,8 +262,8 @@ TEST_F(Show, GivesAStatusForWhatIsNoWholeTrace) {
   const Bytes whole = testing::make_trace();
   const std::string text(reinterpret_cast<const char*>(whole.data()), whole.size());
   std::ostringstream out;
-  EXPECT_EQ(show({folder_.file("missing.fb")}, out).code(), Code::kNotFound);
-  EXPECT_EQ(show({folder_.write("cut.fb", text.substr(0, 50))}, out).code(), Code::kCorrupt);
+  EXPECT_EQ(show_file(folder_.file("missing.fb"), {}, out).code(), Code::kNotFound);
+  EXPECT_EQ(show_file(folder_.write("cut.fb", text.substr(0, 50)), {}, out).code(), Code::kCorrupt);
   EXPECT_EQ(out.str(), "");
   std::string flipped = text;
   flipped[flipped.size() / 3] = static_cast<char>(flipped[flipped.size() / 3] ^ 4);
@@ -247,7 +271,7 @@ TEST_F(Show, GivesAStatusForWhatIsNoWholeTrace) {
   bool refused = false;
   for (const ShowWhat what :
        {ShowWhat::kSummary, ShowWhat::kCalls, ShowWhat::kParameters, ShowWhat::kTokens}) {
-    refused |= !show({damaged, what, true}, out).ok();
+    refused |= !show_file(damaged, {what, true}, out).ok();
   }
   EXPECT_TRUE(refused);
 }
@@ -256,7 +280,7 @@ TEST_F(Show, SaysThatATraceWasCut) {
   const Bytes whole = testing::make_trace();
   const std::string text(reinterpret_cast<const char*>(whole.data()), whole.size());
   std::ostringstream out;
-  ASSERT_TRUE(show({folder_.write("cut.fb", text.substr(0, text.size() - 9))}, out).ok());
+  ASSERT_TRUE(show_file(folder_.write("cut.fb", text.substr(0, text.size() - 9)), {}, out).ok());
   EXPECT_THAT(out.str(), ::testing::HasSubstr("not whole: trace_cut 1; first at offset"));
 }
 

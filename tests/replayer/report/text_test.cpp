@@ -77,8 +77,9 @@ TEST(TextReport, SaysUnderWhoRanThatTheOracleIsNotPureAndKeepsItsLength) {
     SCOPED_TRACE(verdict_name(verdict));
     ReplayReport report = full_report(verdict, false);
     const std::vector<std::string> labels = labels_of(text_report(report));
-    report.oracle.doubts = {{"mlp: runs a", "mlp: runs b", "mlp: runs c"}, {"training: mlp: on"}};
-    report.candidate.doubts = {{"mlp: runs elsewhere"}, {}};
+    report.oracle.doubts = {.impure = {"mlp: runs a", "mlp: runs b", "mlp: runs c"},
+                            .warnings = {"training: mlp: on"}};
+    report.candidate.doubts = {.impure = {"mlp: runs elsewhere"}};
     const std::string text = text_report(report);
     expect_layout(text, exit_status(verdict));
     const std::vector<std::string> lines = lines_of(text);
@@ -91,11 +92,14 @@ TEST(TextReport, SaysUnderWhoRanThatTheOracleIsNotPureAndKeepsItsLength) {
 }
 
 TEST(TextReport, AVerifiedTraceIsStillNotPure) {
-  const Doubts doubts{{"mlp: runs a"}, {}};
+  const Doubts doubts{.impure = {"mlp: runs a"}};
   const std::string text = text_report(sample_verify(true, false, false), doubts);
   expect_layout(text, 0);
   EXPECT_EQ(lines_of(text)[2], "  oracle not pure: mlp runs a");
   EXPECT_THAT(text_report(sample_verify(true, false, false)), Not(HasSubstr("not pure")));
+  const Doubts cut{.incomplete = "trace_cut 1"};
+  EXPECT_EQ(lines_of(text_report(sample_verify(true, false, false), cut))[2],
+            "  not whole  trace_cut 1");
 }
 
 TEST(TextReport, GivesDetailsOfTheFirstRungThatDiffersOnly) {

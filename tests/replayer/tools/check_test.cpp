@@ -119,29 +119,16 @@ const Broken kBroken[] = {
     {"summary counts other calls than there are", [](SmallTrace& t) { t.summary.calls = 3; }},
     {"parameter of a tensor that no earlier chunk defines",
      [](SmallTrace& t) { t.parameters[0].tensor = 3; }},
-    {"parameter is put in place after the last call",
-     [](SmallTrace& t) { t.parameters[0].call = 3; }},
     {"parameter is tied to one that is not there",
      [](SmallTrace& t) { t.parameters[1].sources = {"v"}; }},
-    {"recipe without sources names some", [](SmallTrace& t) { t.parameters[0].sources = {"v"}; }},
     {"value of a parameter is said to be kept and is not there",
      [](SmallTrace& t) { t.parameters[0].hash.low ^= 1; }},
     {"value of a parameter is kept with another number of bytes than it has",
      [](SmallTrace& t) { t.parameters[0].tensor = 2; }},
-    {"rows of a request that is not there",
-     [](SmallTrace& t) { t.text.steps[0].rows[0].request = 9; }},
-    {"rows of a request that is not there",
-     [](SmallTrace& t) { t.program.rows[0].row.request = 9; }},
-    {"row of a step at a position below 0",
-     [](SmallTrace& t) { t.text.steps[0].rows[0].position = -1; }},
-    {"row of a tensor at a position below 0",
-     [](SmallTrace& t) { t.program.rows[0].row.position = -1; }},
-    {"step chose a token id below 0", [](SmallTrace& t) { t.text.steps[0].chosen = -2; }},
-    {"step has two entries of one request",
-     [](SmallTrace& t) { t.text.steps.push_back(t.text.steps[0]); }},
     {"value does not hash to the name that it is kept under",
      [](SmallTrace& t) { t.values[2].bytes[5] ^= std::byte{1}; }},
-    {"value lacks its last parts", [](SmallTrace& t) { t.values[3].total = 25; }},
+    {"value does not hash to the name that it is kept under",  // it lacks its last part
+     [](SmallTrace& t) { t.values[3].total = 25; }},
     {"the trace can't be opened",  // its index says so already
      [](SmallTrace& t) {
        t.values.push_back({{5, 5}, 4, 2, to_bytes("ab")});
@@ -161,6 +148,83 @@ TEST_F(Check, EachRuleThatIsBrokenIsNamed) {
         << text_report(report);
     for (const CheckFinding& fault : report.faults) EXPECT_NE(fault.first, "") << fault.what;
   }
+}
+
+// No rule of the format is broken, but a reader may wonder.
+const Broken kOdd[] = {
+    {"parameter is put in place after the last call",
+     [](SmallTrace& t) { t.parameters[0].call = 3; }},
+    {"recipe without sources names some", [](SmallTrace& t) { t.parameters[0].sources = {"v"}; }},
+    {"rows of a request that is not there",
+     [](SmallTrace& t) { t.text.steps[0].rows[0].request = 9; }},
+    {"rows of a request that is not there",
+     [](SmallTrace& t) { t.program.rows[0].row.request = 9; }},
+    {"row of a step at a position below 0",
+     [](SmallTrace& t) { t.text.steps[0].rows[0].position = -1; }},
+    {"row of a tensor at a position below 0",
+     [](SmallTrace& t) { t.program.rows[0].row.position = -1; }},
+    {"step chose a token id below 0", [](SmallTrace& t) { t.text.steps[0].chosen = -2; }},
+    {"step has two entries of one request",
+     [](SmallTrace& t) { t.text.steps.push_back(t.text.steps[0]); }},
+};
+
+TEST_F(Check, WhatIsOddIsANote) {
+  for (const Broken& odd : kOdd) {
+    SCOPED_TRACE(odd.what);
+    SmallTrace trace;
+    odd.change(trace);
+    const CheckReport report = report_of(trace.file());
+    EXPECT_EQ(check_exit_status(report), 0) << text_report(report);
+    EXPECT_THAT(report.notes, ::testing::Contains(::testing::Field(&CheckFinding::what, odd.what)));
+  }
+}
+
+TEST_F(Check, PartsOfOtherValuesMayLieBetweenThoseOfOne) {
+  const Bytes split = to_bytes("first half, second half");
+  const Bytes other = to_bytes("another value");
+  const std::vector<ValuePart> parts = {{hash_bytes(split), split.size(), 0, 11},
+                                        {hash_bytes(other), other.size(), 0, other.size()},
+                                        {hash_bytes(split), split.size(), 11, split.size() - 11}};
+  for (const bool damaged : {false, true}) {
+    Bytes data(split.begin(), split.begin() + 11);
+    data.insert(data.end(), other.begin(), other.end());
+    data.insert(data.end(), split.begin() + 11, split.end());
+    if (damaged) data.back() ^= std::byte{1};
+    SmallTrace trace;
+    trace.header.major = kFormatMajor;
+    testing::FileBuilder builder;
+    builder.add(ChunkKind::kHeader, encode_header(trace.header));
+    for (const ValuePart& part : parts) {
+      builder.index().values.push_back(
+          {part.hash, part.offset, static_cast<std::uint32_t>(part.length), 1});
+    }
+    std::ranges::sort(builder.index().values, {},
+                      [](const ValueEntry& entry) { return std::tuple(entry.hash, entry.offset); });
+    builder.add(ChunkKind::kValues, encode_values(parts, data));
+    builder.add(ChunkKind::kSummary, encode_summary({}));
+    const CheckReport report = report_of(builder.finish());
+    EXPECT_EQ(check_exit_status(report), damaged ? 1 : 0) << text_report(report);
+    EXPECT_EQ(report.values, 2u);
+  }
+}
+
+TEST_F(Check, AFileThatCanNotBeReadIsNoAnswer) {
+  class Failing final : public ByteSource {
+   public:
+    explicit Failing(Bytes bytes) : inner_(open_memory("t.fb", std::move(bytes))) {}
+    std::uint64_t size() const override { return inner_->size(); }
+    const std::string& name() const override { return inner_->name(); }
+    Status read(std::uint64_t offset, std::span<std::byte> out) const override {
+      if (offset > 16 && offset < 300) return {Code::kIo, "t.fb: can't read: Input/output error"};
+      return inner_->read(offset, out);
+    }
+
+   private:
+    std::unique_ptr<ByteSource> inner_;
+  };
+  SmallTrace trace;
+  trace.header.warnings.assign(1, std::string(1000, 'x'));  // read when the trace is opened
+  EXPECT_EQ(check(Failing(trace.file())).status().code(), Code::kIo);
 }
 
 TEST_F(Check, EveryFlippedByteIsFoundAndNeverACrash) {

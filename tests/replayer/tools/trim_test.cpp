@@ -186,7 +186,8 @@ TEST_F(Trim, EveryKindOfNodeAndNoteSurvivesBeingNumberedAnew) {
   options.filter.scopes = {"**"};
   const auto report = trim(options);
   // Its parameters' tensors are defined, its values are partly made up: only the program counts.
-  ASSERT_FALSE(report.ok() && report->kept_calls != 5) << report.status().message();
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_EQ(report->kept_calls, 5u);
   const auto trace = TraceReader::open(options.output);
   ASSERT_TRUE(trace.ok()) << trace.status().message();
   ProgramReader before(**reader);
@@ -195,6 +196,7 @@ TEST_F(Trim, EveryKindOfNodeAndNoteSurvivesBeingNumberedAnew) {
   ASSERT_TRUE(after.next().ok());
   const ProgramChunk& want = before.chunk();
   const ProgramChunk& got = after.chunk();
+  ASSERT_GE(got.nodes.size(), want.nodes.size());  // of all three chunks in one
   for (std::size_t n = 0; n < want.nodes.size(); ++n) {
     EXPECT_EQ(got.nodes[n].kind, want.nodes[n].kind);
     EXPECT_EQ(got.nodes[n].version, want.nodes[n].version);

@@ -31,6 +31,14 @@ TEST(CapiArguments, ATensorThatMakesNoSenseIsRefused) {
   const std::int64_t nothing[] = {5, 0, 7};
   const std::int64_t far[] = {kHuge};
   const std::int64_t far_back[] = {kLowest};
+  goldentrace_row one{};
+  const auto set_row = [&](goldentrace_tensor& tensor, goldentrace_row row) {
+    one = row;
+    tensor.rows = &one;
+    tensor.rows_count = 1;
+  };
+  const std::vector<goldentrace_row> many(1'000'000);
+  const std::string endless(9 << 20, 'x');
   struct Case {
     const char* why;
     std::function<void(goldentrace_tensor&)> change;
@@ -77,6 +85,29 @@ TEST(CapiArguments, ATensorThatMakesNoSenseIsRefused) {
        "input 0 is no tensor"},
       {"too many inputs", [](auto& t) { t.inputs_count = 70000; }, "more inputs"},
       {"rows without an array", [](auto& t) { t.rows_count = 1; }, "rows is NULL"},
+      {"a row before its text",
+       [&](auto& t) {
+         set_row(t, {0, 0, 1, 0, -1});
+       },
+       "position -1"},
+      {"a row past every text",
+       [&](auto& t) {
+         set_row(t, {0, 0, 1, 0, std::numeric_limits<std::int64_t>::max()});
+       },
+       "row.position"},
+      {"a row of a later version",
+       [&](auto& t) {
+         set_row(t, {0, 0, 1, 7, 0});
+       },
+       "row.reserved"},
+      {"a million rows",
+       [&](auto& t) {
+         t.rows = many.data();
+         t.rows_count = static_cast<std::uint32_t>(many.size());
+       },
+       "more rows"},
+      {"a name of megabytes", [&](auto& t) { t.name = endless.c_str(); }, "too long"},
+      {"flags of a later version", [](auto& t) { t.flags = 8; }, "tensor.flags 8"},
       {"unknown placement", [](auto& t) { t.placement.kind = 3; }, "placement.kind 3"},
       {"shard beyond its count",
        [](auto& t) {

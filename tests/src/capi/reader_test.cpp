@@ -3,8 +3,11 @@
 
 #include <fstream>
 
+#include "src/digest/digest.h"
+#include "src/format/codec.h"
 #include "tests/src/capi/capi.h"
 #include "tests/support/run_trace.h"
+#include "tests/support/traces.h"
 
 namespace goldentrace {
 namespace {
@@ -87,6 +90,50 @@ TEST(CapiReader, FindsByNameOpStepAndOccurrence) {
   query.name = "other";
   EXPECT_EQ(goldentrace_reader_find(reader.get(), &query, &record), GOLDENTRACE_NOT_FOUND);
   EXPECT_EQ(next_record(reader)->call, 0u);  // find does not move next
+}
+
+TEST(CapiReader, WhatWasRefusedIsRefusedAgain) {
+  const TempFolder folder;
+  FileBuilder builder;
+  Header header = sample_header();
+  header.major = kFormatMajor;
+  header.minor = kFormatMinor;
+  ProgramChunk chunk = rich_chunk();
+  chunk.nodes[0].value = 6;  // no tensor
+  builder.add(ChunkKind::kHeader, encode_header(header));
+  builder.add(ChunkKind::kProgram, encode_program(chunk), 0, 3);
+  builder.add(ChunkKind::kSummary, encode_summary({}));
+  const Bytes file = builder.finish();
+  const ReaderHandle reader = open_reader(
+      folder.write("bad.fb", {reinterpret_cast<const char*>(file.data()), file.size()}));
+  for (int i = 0; i < 3; ++i) {
+    const goldentrace_record* record = nullptr;
+    EXPECT_EQ(goldentrace_reader_next(reader.get(), &record), GOLDENTRACE_CORRUPT);
+    EXPECT_EQ(record, nullptr);
+  }
+}
+
+TEST(CapiReader, AValueOfAnotherSizeThanItsTensorIsDamage) {
+  const TempFolder folder;
+  FileBuilder builder;
+  Header header = sample_header();
+  header.major = kFormatMajor;
+  header.minor = kFormatMinor;
+  ProgramChunk chunk = rich_chunk();
+  const Bytes value = to_bytes("x");
+  for (Write& write : chunk.writes) write.hash = hash_bytes(value);
+  builder.add(ChunkKind::kHeader, encode_header(header));
+  builder.index().values.push_back({hash_bytes(value), 0, 1, 1});
+  builder.add(ChunkKind::kValues,
+              encode_values(std::vector<ValuePart>{{hash_bytes(value), 1, 0, 1}}, value));
+  builder.add(ChunkKind::kProgram, encode_program(chunk), 0, 3);
+  builder.add(ChunkKind::kSummary, encode_summary({}));
+  const Bytes file = builder.finish();
+  const ReaderHandle reader = open_reader(
+      folder.write("bad.fb", {reinterpret_cast<const char*>(file.data()), file.size()}));
+  const goldentrace_record* record = nullptr;
+  EXPECT_EQ(goldentrace_reader_next(reader.get(), &record), GOLDENTRACE_CORRUPT);
+  EXPECT_THAT(goldentrace_message(), HasSubstr("has 1 bytes"));
 }
 
 TEST(CapiReader, RefusesWhatIsNoTrace) {

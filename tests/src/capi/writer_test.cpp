@@ -24,6 +24,57 @@ TEST(CapiWriter, TheHeaderServesAPlainC99Program) {
   EXPECT_EQ(write_and_read_in_c99(folder.file("c99.fb").c_str()), 0);
 }
 
+// A batch of many requests: rows are most of what is written.
+TEST(CapiWriter, AsManyRowsAsABatchHasAreKept) {
+  const TempFolder folder;
+  const std::string path = folder.file("t.fb");
+  const WriterHandle writer = open_writer(path);
+  const std::vector<std::int64_t> sizes = {1};
+  const float number = 1;
+  std::vector<goldentrace_row> rows;
+  for (std::uint32_t i = 0; i < 256; ++i) rows.push_back({i, i, 1, 0, i});
+  goldentrace_tensor tensor = tensor_of("x", GOLDENTRACE_FLOAT32, sizes, &number);
+  tensor.rows = rows.data();
+  tensor.rows_count = static_cast<std::uint32_t>(rows.size());
+  constexpr int kTensors = 3000;
+  for (int i = 0; i < kTensors; ++i) {
+    ASSERT_DONE(goldentrace_writer_tensor(writer.get(), &tensor, nullptr));
+  }
+  ASSERT_DONE(goldentrace_writer_close(writer.get()));
+  const auto trace = TraceReader::open(path);
+  ASSERT_TRUE(trace.ok()) << trace.status().message();
+  ProgramReader program(**trace);
+  std::size_t kept = 0;
+  while (*program.next()) kept += program.chunk().rows.size();
+  EXPECT_EQ(kept, kTensors * rows.size());
+}
+
+TEST(CapiWriter, LongPromptsAreKeptInSeveralChunks) {
+  const TempFolder folder;
+  const std::string path = folder.file("t.fb");
+  const WriterHandle writer = open_writer(path);
+  const std::vector<std::int64_t> ids(100'000, 7);
+  goldentrace_request request;
+  goldentrace_request_init(&request);
+  request.prompt_ids = ids.data();
+  request.prompt_count = ids.size();
+  for (request.id = 0; request.id < 40; ++request.id) {
+    ASSERT_DONE(goldentrace_writer_request(writer.get(), &request));
+  }
+  const std::vector<std::int64_t> far_too_many(9'000'000);
+  request.prompt_ids = far_too_many.data();
+  request.prompt_count = far_too_many.size();
+  EXPECT_EQ(goldentrace_writer_request(writer.get(), &request), GOLDENTRACE_INVALID_ARGUMENT);
+  EXPECT_STREQ(goldentrace_message(), "the request is too large for a trace");
+  ASSERT_DONE(goldentrace_writer_close(writer.get()));
+  const auto trace = TraceReader::open(path);
+  ASSERT_TRUE(trace.ok()) << trace.status().message();
+  const auto text = (*trace)->text();
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  ASSERT_EQ(text->requests.size(), 40u);
+  EXPECT_EQ(text->requests[39].prompt_ids, ids);
+}
+
 TEST(CapiWriter, ATensorIsAForeignCallWithItsNotes) {
   const TempFolder folder;
   const std::string path = folder.file("t.fb");

@@ -22,6 +22,17 @@ void flip_each_bit(Bytes bytes, Check check) {
   }
 }
 
+TEST(KeptSize, IsBoundedByTheFileSoFarAndForgetsWhatItRefused) {
+  KeptSize kept;
+  EXPECT_TRUE(kept.add(ChunkKind::kProgram, kMaxKept, 0));
+  EXPECT_FALSE(kept.add(ChunkKind::kTiming, 6401, 100));
+  EXPECT_TRUE(kept.add(ChunkKind::kTiming, 6400, 100));
+  EXPECT_FALSE(kept.add(ChunkKind::kText, 1, 100));
+  EXPECT_TRUE(kept.add(ChunkKind::kValues, kMaxKept, 100));
+  EXPECT_TRUE(kept.add(static_cast<ChunkKind>(0), kMaxKept, 100));
+  EXPECT_TRUE(kept.add(ChunkKind::kIndex, 64, 101));
+}
+
 TEST(FileHeader, IsTheBytesOfTheSpecification) {
   const FileHeaderBytes bytes = encode_file_header();
   EXPECT_EQ(Bytes(bytes.begin(), bytes.end()),

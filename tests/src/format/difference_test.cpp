@@ -101,7 +101,8 @@ TEST(Difference, EachPartOfACallCounts) {
       {"a version", [](ProgramChunk& c) { c.nodes[0].version = 8; }, 0},
       {"stats", [](ProgramChunk& c) { c.stats[0].sum += 1; }, 0},
       {"a hash", [](ProgramChunk& c) { ++c.writes[2].hash.high; }, 1},
-      {"a definition alone", [](ProgramChunk& c) { c.strings[2] = "sum"; }, 0},
+      {"the operator's name", [](ProgramChunk& c) { c.operators[c.calls[1].op].name = "x"; }, 1},
+      {"an input", [](ProgramChunk& c) { ++c.externals[1].hash.low; }, 2},
   };
   for (const Case& c : cases) {
     SCOPED_TRACE(c.why);

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "src/digest/digest.h"
+#include "src/format/compression.h"
 #include "src/format/trace_reader.h"
 #include "src/format/trace_writer.h"
 #include "tests/support/traces.h"
@@ -159,6 +160,57 @@ TEST(Reader, FilesThatAreNoTraceAreRefusedByName) {
     const Status status = open_status(c.file);
     EXPECT_EQ(status.code(), c.code);
     EXPECT_THAT(status.message(), HasSubstr(c.says));
+  }
+}
+
+// 70 KB that would make a reader keep gigabytes.
+TEST(Reader, AFileThatUnfoldsIntoFarMoreThanItHoldsIsRefused) {
+  ProgramChunk chunk;
+  chunk.timings.resize(400'000);
+  const Bytes raw = encode_timing(chunk);
+  Compressor compressor;
+  const auto stored = compressor.zstd(raw, 19);
+  ASSERT_TRUE(stored.ok());
+  const Bytes bytes(stored->bytes.begin(), stored->bytes.end());
+  testing::FileBuilder builder;
+  Header header = testing::sample_header();
+  header.major = kFormatMajor;
+  header.minor = kFormatMinor;
+  builder.add(ChunkKind::kHeader, encode_header(header));
+  std::size_t chunks = 0;
+  for (; chunks * raw.size() < 2 * kMaxKept; ++chunks) {
+    builder.add_stored(ChunkKind::kTiming, Codec::kZstd, 0, bytes, raw.size());
+  }
+  builder.add(ChunkKind::kSummary, encode_summary({}));
+  Bytes file = builder.finish();
+  ASSERT_LT(file.size(), 100'000u);
+  const Status whole = open_status(file);
+  EXPECT_EQ(whole.code(), Code::kCorrupt);
+  EXPECT_THAT(whole.message(), HasSubstr(kTooMuchKept));
+  // Cut, it is read as far as it is honest.
+  file.resize(file.size() - kFooterSize);
+  const auto cut = TraceReader::open(open_memory("t", file));
+  ASSERT_TRUE(cut.ok()) << cut.status().message();
+  EXPECT_LT((*cut)->chunks().size(), chunks);
+}
+
+TEST(Reader, AProgramThatFailedFailsAgain) {
+  ProgramChunk chunk = testing::rich_chunk();
+  chunk.calls[0].op = 99;
+  testing::FileBuilder builder;
+  Header header = testing::sample_header();
+  header.major = kFormatMajor;
+  header.minor = kFormatMinor;
+  builder.add(ChunkKind::kHeader, encode_header(header));
+  builder.add(ChunkKind::kProgram, encode_program(chunk), 0, 3);
+  builder.add(ChunkKind::kSummary, encode_summary({}));
+  const auto reader = TraceReader::open(open_memory("t", builder.finish()));
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  ProgramReader program(**reader);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(program.next().status().code(), Code::kCorrupt);
+    EXPECT_TRUE(program.chunk().calls.empty());
+    EXPECT_EQ(program.dictionary().tensors(), 0u);
   }
 }
 

@@ -171,7 +171,6 @@ TEST(Recover, ALostHeaderIsReplacedByOneThatSaysSo) {
   EXPECT_EQ(result.recovery.calls_kept, 4u);
 }
 
-// A value may hold a trace. Its chunks are not the file's.
 TEST(Recover, AHeaderThatCanNotBeReadIsALostOne) {
   Header other = testing::sample_header();
   other.major = kFormatMajor + 1;
@@ -190,6 +189,36 @@ TEST(Recover, AHeaderThatCanNotBeReadIsALostOne) {
     EXPECT_EQ(result.recovery.calls_kept, 3u);
     expect_readable(result.file);
   }
+}
+
+// What it stands for would be lost or renumbered without notice.
+TEST(Recover, AChunkOfALaterVersionIsNoAnswer) {
+  ProgramChunk chunk = testing::rich_chunk();
+  chunk.nodes[3].kind = static_cast<NodeKind>(17);
+  for (const Codec codec : {Codec::kNone, static_cast<Codec>(3)}) {
+    Header header = testing::sample_header();
+    header.major = kFormatMajor;
+    testing::FileBuilder builder;
+    builder.add(ChunkKind::kHeader, encode_header(header));
+    builder.add(ChunkKind::kProgram, encode_program(chunk), 0, 3, codec);
+    builder.add(ChunkKind::kSummary, encode_summary({}));
+    EXPECT_EQ(recovered(builder.finish()).status.code(), Code::kUnsupported);
+  }
+}
+
+TEST(Recover, ParametersOfAChunkThatIsRefusedAreLostToo) {
+  ProgramChunk chunk = testing::rich_chunk();
+  chunk.calls[0].op = 99;
+  Header header = testing::sample_header();
+  header.major = kFormatMajor;
+  testing::FileBuilder builder;
+  builder.add(ChunkKind::kHeader, encode_header(header));
+  builder.add(ChunkKind::kProgram, encode_program(chunk), 0, 3);
+  builder.add(ChunkKind::kParameters, encode_parameters(testing::sample_parameters()));
+  const Recovered result = recovered(builder.finish());
+  ASSERT_TRUE(result.status.ok()) << result.status.message();
+  EXPECT_EQ(result.recovery.chunks_lost, 2u);
+  expect_readable(result.file);
 }
 
 TEST(Recover, TimingsPastEveryNumberAreLost) {
@@ -227,6 +256,7 @@ TEST(Recover, ASmallFileIsNotFilledWithMillionsOfDefinitions) {
   expect_readable(result.file);
 }
 
+// A value may hold a trace. Its chunks are not the file's.
 TEST(Recover, ChunksInsideADamagedValueStayInside) {
   const Bytes inner = make_trace(0);
   Bytes file;
@@ -274,7 +304,7 @@ TEST(Recover, WritesAFileThatAppearsWhenItIsComplete) {
   EXPECT_TRUE(TraceReader::open(folder.file("out.fb")).ok()) << "the file that was there is gone";
   EXPECT_EQ(recover(folder.file("none.fb"), folder.file("o.fb")).status().code(), Code::kNotFound);
   EXPECT_EQ(recover(cut, folder.file("no/such/folder.fb")).status().code(), Code::kNotFound);
-  EXPECT_EQ(open_file(folder.file("out.fb.part")).status().code(), Code::kNotFound);
+  EXPECT_EQ(open_file(folder.file("out.fb.partial")).status().code(), Code::kNotFound);
 }
 
 }  // namespace

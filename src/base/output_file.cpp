@@ -1,4 +1,4 @@
-#include "replayer/tools/output_file.h"
+#include "src/base/output_file.h"
 
 #include <filesystem>
 #include <utility>
