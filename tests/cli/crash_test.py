@@ -12,37 +12,40 @@ import sys
 import time
 
 import pytest
+import xxhash
 
 KILLS, PYTHON_KILLS = map(int, os.environ.get("GOLDENTRACE_KILLS", "20,1").split(","))
 STEPS = 25000
 PROGRAM, VALUES, SUMMARY, INDEX = 2, 6, 7, 8
 
 
-def chunks(run, trace):
-    answer = run("replay", "show", trace, "--chunks")
-    assert answer.status == 0, answer.err
-    return [json.loads(line) for line in answer.out.splitlines()]
-
-
-def contents(lines):
-    """What does not change from run to run: programs and values, by content."""
-    return [line["content"] for line in lines if line.get("kind") in (PROGRAM, VALUES)]
-
-
-def whole_chunks(trace):
-    """Kinds of a file's chunks whose checksums are right, found by the page's rules alone."""
-    from container import check_stored, chunk_at
+def chunks(trace):
+    """Kind and content of a file's chunks whose checksums are right, the index left out; found by
+    the page's rules alone."""
+    from container import check_stored, chunk_at, decode
     from flatbuffer import Corrupt
     data, at, found = trace.read_bytes(), 16, []
     while at < len(data):
         try:
             chunk = chunk_at(data, at, len(data))
-            check_stored(data, chunk)
+            raw = decode(check_stored(data, chunk), chunk)
         except Corrupt:
             break
         at = chunk.end
-        found.append(chunk.kind)
+        if chunk.kind != INDEX:
+            found.append((chunk.kind, xxhash.xxh3_128_hexdigest(raw)))
     return found
+
+
+def contents(found):
+    """What does not change from run to run: programs and values."""
+    return [content for kind, content in found if kind in (PROGRAM, VALUES)]
+
+
+def shown(run, trace):
+    answer = run("replay_without_torch", "show", trace, "--json")
+    assert answer.status == 0, answer.err
+    return json.loads(answer.out)
 
 
 def kill_after(command, seconds=None):
@@ -61,24 +64,21 @@ def kill_after(command, seconds=None):
 def check_what_is_left(run, trace, reference, recovered):
     """Of a killed recording: the same by all readers, recovered whole, and a beginning of the
     reference. Returns the number of its chunks."""
-    found = whole_chunks(trace)
+    found = chunks(trace)
     if not found:
-        assert run("replay", "recover", trace, recovered).status == 2
+        assert run("replay_without_torch", "recover", trace, recovered).status == 2
         return 0
-    left = chunks(run, trace)
-    cut = "cut" in left[-1]
-    if cut and found[-1] == INDEX:  # Without a footer it is not read.
-        found.pop()
-    assert len(left) - cut == len(found)
+    summary = shown(run, trace)
+    assert summary["chunks"] == len(found)
+    cut = "trace_cut" in summary["counters"]
     # A kill that comes after the summary costs nothing, or half an index.
-    closed = any(line.get("kind") == SUMMARY for line in left)
-    answer = run("replay", "recover", trace, recovered)
+    closed = any(kind == SUMMARY for kind, _ in found)
+    answer = run("replay_without_torch", "recover", trace, recovered)
     assert answer.status == 1 or closed and answer.status == 0, answer.out
-    again = chunks(run, recovered)
-    assert contents(again) == contents(left) == reference[:len(contents(left))]
-    assert run("replay", "check", recovered).status == 0
+    assert contents(chunks(recovered)) == contents(found) == reference[:len(contents(found))]
+    assert run("replay_without_torch", "check", recovered).status == 0
     if cut:
-        refused = run("replay", trace, "--against", trace)
+        refused = run("replay_without_torch", trace, "--against", trace)
         assert refused.status == 2 and "not whole" in refused.out + refused.err
     return len(found)
 
@@ -88,7 +88,7 @@ def victim(build, tmp_path_factory, run):
     """The program to kill, how long it takes, and what it leaves when it is not."""
     program, trace = build / "bin/long_recording", tmp_path_factory.mktemp("whole") / "whole.fb"
     seconds = kill_after([program, trace, str(STEPS)])
-    return program, seconds, contents(chunks(run, trace))
+    return program, seconds, contents(chunks(trace))
 
 
 def test_a_killed_recording_leaves_its_flushed_chunks(victim, run, tmp_path):
@@ -114,7 +114,7 @@ def test_a_killed_python_recording_leaves_its_flushed_chunks(run, tiny, tmp_path
                 "--ignore-eos", "-o", trace]
     whole = tmp_path / "whole.fb"
     subprocess.run(command(whole), check=True, capture_output=True)
-    reference = contents(chunks(run, whole))
+    reference = contents(chunks(whole))
     choose = random.Random(6)
     killed = 0
     while killed < PYTHON_KILLS:
@@ -155,9 +155,10 @@ def check_full_disk(done, trace, run, words):
     assert "the run is done True" in done.stdout, done.stderr  # the script's own run goes on
     assert words in done.stderr and str(trace.name) in done.stderr, done.stderr
     assert "Traceback" not in done.stderr
-    left = chunks(run, trace)
-    assert "cut" in left[-1] and len(left) > 3
-    assert run("replay", "recover", trace, trace.with_suffix(".recovered")).status == 1
+    left = shown(run, trace)
+    assert "trace_cut" in left["counters"] and left["chunks"] > 2
+    recovered = trace.with_suffix(".recovered")
+    assert run("replay_without_torch", "recover", trace, recovered).status == 1
 
 
 def test_a_file_that_may_not_grow_is_told_and_the_run_goes_on(build, run, tmp_path):

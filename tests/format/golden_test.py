@@ -38,7 +38,8 @@ def by_page(data):
 
 
 def show(path):
-    return subprocess.run([BUILD / "bin" / "replay", "show", path, "--chunks"], capture_output=True)
+    return subprocess.run([BUILD / "bin/replay_without_torch", "show", path, "--chunks"],
+                          capture_output=True)
 
 
 def by_cpp(path):
