@@ -12,7 +12,7 @@ void ValueIndex::add(const ValuePart& part, std::size_t chunk) {
 }
 
 std::vector<ValueEntry> ValueIndex::finish() {
-  std::stable_sort(values_.begin(), values_.end(), [](const Value& left, const Value& right) {
+  std::sort(values_.begin(), values_.end(), [](const Value& left, const Value& right) {
     return std::tie(left.entry.hash, left.entry.offset, left.entry.chunk) <
            std::tie(right.entry.hash, right.entry.offset, right.entry.chunk);
   });
