@@ -119,9 +119,9 @@ void keep_steps_of(const Text& trimmed, Text& other) {
   std::size_t made = 0;
   for (const Request& request : trimmed.requests) made = std::max(made, request.output_ids.size());
   if (trimmed.steps.empty() || trimmed.steps.size() >= made) return;
-  const auto [first, last] = std::ranges::minmax_element(trimmed.steps, {}, &Step::step);
+  const auto ends = std::ranges::minmax_element(trimmed.steps, {}, &Step::step);
   std::erase_if(other.steps, [&](const Step& step) {
-    return step.step < first->step || step.step > last->step;
+    return step.step < ends.min->step || step.step > ends.max->step;
   });
 }
 
