@@ -119,7 +119,8 @@ int main(int argc, char** argv) {
     const uint32_t count = step == 0 ? (uint32_t)prompt_count : 1;
     const int64_t position = step == 0 ? 0 : (int64_t)(prompt_count + step - 1);
     check(goldentrace_writer_step(trace, (uint32_t)step));
-    const int64_t chosen = forward(trace, weights, (token % kVocabulary + kVocabulary) % kVocabulary, position, count);
+    const int64_t row = (token % kVocabulary + kVocabulary) % kVocabulary; /* whatever a file says */
+    const int64_t chosen = forward(trace, weights, row, position, count);
     if (!forced) output[step] = chosen;
     token = output[step];
   }

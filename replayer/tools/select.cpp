@@ -92,14 +92,14 @@ Status each_write(const TraceReader& trace, const CallFilter& filter, Visit visi
 
 Result<Selection> select_tensors(const TraceReader& trace, const CallFilter& filter) {
   // Numbers are those of the whole program; names that are not selected are not kept in memory.
+  const bool all = !filter.call && filter.hash.empty();
   std::unordered_set<std::string> selected_names;
-  GOLDENTRACE_RETURN_IF_ERROR(each_write(trace, filter,
-                                         [&](const Dictionary& dictionary, std::uint64_t,
-                                             const Call& call, const Write&, bool selected) {
-                                           if (selected)
-                                             selected_names.insert(name_of(dictionary, call));
-                                           return Status();
-                                         }));
+  const auto note_name = [&](const Dictionary& dictionary, std::uint64_t, const Call& call,
+                             const Write&, bool selected) {
+    if (selected) selected_names.insert(name_of(dictionary, call));
+    return Status();
+  };
+  if (!all) GOLDENTRACE_RETURN_IF_ERROR(each_write(trace, filter, note_name));
   Selection selection;
   UniqueNames names;
   GOLDENTRACE_RETURN_IF_ERROR(
@@ -107,7 +107,7 @@ Result<Selection> select_tensors(const TraceReader& trace, const CallFilter& fil
                  [&](const Dictionary& dictionary, std::uint64_t number, const Call& call,
                      const Write& write, bool selected) -> Status {
                    std::string name = name_of(dictionary, call);
-                   if (!selected_names.contains(name)) return {};
+                   if (!all && !selected_names.contains(name)) return {};
                    name = names.take(std::move(name));
                    if (!selected) return {};
                    return add(trace, dictionary, write, std::move(name), number, selection);

@@ -35,7 +35,8 @@ def options(folder, trace):
            "output_text": None, "output_ids": None, "max_new_tokens": NEW}
     return {"model": str(folder), "runs": [run], "dtype": "bfloat16", "attn": "eager",
             "experts": "eager", "device": "cpu", "rules": [], "compress": "values=fast",
-            "ignore_eos": True, "command": ["record"], "strict": False, "selfcheck": True, "replay": None}
+            "ignore_eos": True, "command": ["record"], "strict": False, "selfcheck": True,
+            "replay": None}
 
 
 @pytest.fixture

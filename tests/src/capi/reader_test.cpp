@@ -92,20 +92,29 @@ TEST(CapiReader, FindsByNameOpStepAndOccurrence) {
   EXPECT_EQ(next_record(reader)->call, 0u);  // find does not move next
 }
 
-TEST(CapiReader, WhatWasRefusedIsRefusedAgain) {
-  const TempFolder folder;
+// A trace of one program chunk; `value` is kept under its hash.
+ReaderHandle open_program(const TempFolder& folder, const ProgramChunk& chunk, const Bytes& value) {
   FileBuilder builder;
   Header header = sample_header();
   header.major = kFormatMajor;
   header.minor = kFormatMinor;
-  ProgramChunk chunk = rich_chunk();
-  chunk.nodes[0].value = 6;  // no tensor
   builder.add(ChunkKind::kHeader, encode_header(header));
+  builder.index().values.push_back(
+      {hash_bytes(value), 0, static_cast<std::uint32_t>(value.size()), 1});
+  const std::vector<ValuePart> parts = {{hash_bytes(value), value.size(), 0, value.size()}};
+  builder.add(ChunkKind::kValues, encode_values(parts, value));
   builder.add(ChunkKind::kProgram, encode_program(chunk), 0, 3);
   builder.add(ChunkKind::kSummary, encode_summary({}));
   const Bytes file = builder.finish();
-  const ReaderHandle reader = open_reader(
-      folder.write("bad.fb", {reinterpret_cast<const char*>(file.data()), file.size()}));
+  return open_reader(
+      folder.write("program.fb", {reinterpret_cast<const char*>(file.data()), file.size()}));
+}
+
+TEST(CapiReader, WhatWasRefusedIsRefusedAgain) {
+  const TempFolder folder;
+  ProgramChunk chunk = rich_chunk();
+  chunk.nodes[0].value = 6;  // no tensor
+  const ReaderHandle reader = open_program(folder, chunk, to_bytes("x"));
   for (int i = 0; i < 3; ++i) {
     const goldentrace_record* record = nullptr;
     EXPECT_EQ(goldentrace_reader_next(reader.get(), &record), GOLDENTRACE_CORRUPT);
@@ -115,22 +124,10 @@ TEST(CapiReader, WhatWasRefusedIsRefusedAgain) {
 
 TEST(CapiReader, AValueOfAnotherSizeThanItsTensorIsDamage) {
   const TempFolder folder;
-  FileBuilder builder;
-  Header header = sample_header();
-  header.major = kFormatMajor;
-  header.minor = kFormatMinor;
-  ProgramChunk chunk = rich_chunk();
   const Bytes value = to_bytes("x");
+  ProgramChunk chunk = rich_chunk();
   for (Write& write : chunk.writes) write.hash = hash_bytes(value);
-  builder.add(ChunkKind::kHeader, encode_header(header));
-  builder.index().values.push_back({hash_bytes(value), 0, 1, 1});
-  builder.add(ChunkKind::kValues,
-              encode_values(std::vector<ValuePart>{{hash_bytes(value), 1, 0, 1}}, value));
-  builder.add(ChunkKind::kProgram, encode_program(chunk), 0, 3);
-  builder.add(ChunkKind::kSummary, encode_summary({}));
-  const Bytes file = builder.finish();
-  const ReaderHandle reader = open_reader(
-      folder.write("bad.fb", {reinterpret_cast<const char*>(file.data()), file.size()}));
+  const ReaderHandle reader = open_program(folder, chunk, value);
   const goldentrace_record* record = nullptr;
   EXPECT_EQ(goldentrace_reader_next(reader.get(), &record), GOLDENTRACE_CORRUPT);
   EXPECT_THAT(goldentrace_message(), HasSubstr("has 1 bytes"));

@@ -246,6 +246,30 @@ TEST(Writer, AFaultOfTheLastCloseIsTold) {
   EXPECT_EQ((*writer)->close({}).message(), "quota");
 }
 
+// Readers refuse what unfolds into far more than the file holds; no writer may make such a file.
+TEST(Writer, StoresAsItIsWhatWouldUnfoldTooFar) {
+  Bytes file;
+  auto writer = TraceWriter::create(write_memory(&file), testing::sample_header());
+  ASSERT_TRUE(writer.ok());
+  ProgramChunk chunk;
+  chunk.timings.resize(400'000);
+  constexpr std::uint64_t kChunks = 12;  // of 8 MB each
+  for (std::uint64_t i = 0; i < kChunks; ++i, chunk.base.calls += chunk.timings.size()) {
+    ASSERT_TRUE((*writer)->write_timing(chunk).ok());
+  }
+  ASSERT_TRUE((*writer)->close({}).ok());
+  const auto reader = TraceReader::open(open_memory("t", file));
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  std::size_t as_it_is = 0;
+  for (const ChunkEntry& entry : (*reader)->chunks()) {
+    as_it_is += entry.kind == ChunkKind::kTiming && entry.codec == Codec::kNone ? 1 : 0;
+  }
+  EXPECT_EQ(as_it_is, 1u);  // which makes room for all that follow
+  const auto timings = (*reader)->timings();
+  ASSERT_TRUE(timings.ok()) << timings.status().message();
+  EXPECT_EQ(timings->size(), kChunks * chunk.timings.size());
+}
+
 TEST(Trace, WorksWithFiles) {
   const testing::TempFolder folder;
   auto sink = create_file(folder.file("t.fb"));
