@@ -6,8 +6,8 @@
 #   make test-older   the recorder against an older torch, and traces across the two (after make test)
 # PYTHON=... uses an interpreter that already has the packages of requirements.txt instead of making .venv.
 
-PACKAGES = clang cmake flatbuffers-compiler g++ libclang-rt-dev libcli11-dev libflatbuffers-dev \
-           libgmock-dev libgtest-dev libspdlog-dev libxxhash-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config \
+PACKAGES = clang cmake flatbuffers-compiler g++ libbenchmark-dev libclang-rt-dev libcli11-dev libflatbuffers-dev \
+           libgmock-dev libgtest-dev libhwy-dev libspdlog-dev libxxhash-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config \
            python3-dev python3-venv
 FAULT = norm-without-one
 JOBS = $(shell nproc)

@@ -15,6 +15,9 @@ endif()
 find_path(LibTorch_INCLUDE_DIR ATen/record_function.h HINTS ${LIBTORCH_ROOT}/include NO_DEFAULT_PATH)
 find_library(LibTorch_CPU_LIBRARY torch_cpu HINTS ${LIBTORCH_ROOT}/lib NO_DEFAULT_PATH)
 find_library(LibTorch_C10_LIBRARY c10 HINTS ${LIBTORCH_ROOT}/lib NO_DEFAULT_PATH)
+# The OpenMP library whose threads LibTorch's kernels use: a second one would have threads of its own.
+file(GLOB LibTorch_OPENMP_LIBRARY ${LIBTORCH_ROOT}/lib/libgomp*.so* ${LIBTORCH_ROOT}/lib/libomp*.so*
+     ${LIBTORCH_ROOT}/lib/libiomp*.so* ${LIBTORCH_ROOT}/../torch.libs/libgomp*.so*)
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(
@@ -25,7 +28,8 @@ if(LibTorch_FOUND AND NOT TARGET LibTorch::LibTorch)
   add_library(LibTorch::LibTorch INTERFACE IMPORTED)
   target_include_directories(LibTorch::LibTorch SYSTEM INTERFACE ${LibTorch_INCLUDE_DIR})
   target_compile_definitions(LibTorch::LibTorch INTERFACE NDEBUG)
-  target_link_libraries(LibTorch::LibTorch INTERFACE ${LibTorch_CPU_LIBRARY} ${LibTorch_C10_LIBRARY})
+  target_link_libraries(LibTorch::LibTorch INTERFACE ${LibTorch_CPU_LIBRARY} ${LibTorch_C10_LIBRARY}
+                        ${LibTorch_OPENMP_LIBRARY})
   # A CUDA wheel's libtorch_cpu needs libraries that it finds itself by its own run path.
   target_link_options(LibTorch::LibTorch INTERFACE -Wl,--allow-shlib-undefined)
 endif()

@@ -57,7 +57,7 @@ std::string asked(Ask ask) {
 
 }  // namespace
 
-AmbientBits read_ambient() {
+AmbientBits read_ambient(bool matmul_precision, const AmbientBits& last) {
   AmbientBits bits;
   bits.grad = at::GradMode::is_enabled();
   bits.inference = c10::InferenceMode::is_enabled();
@@ -72,7 +72,10 @@ AmbientBits read_ambient() {
     bits.autocast_dtype = static_cast<std::uint8_t>(DType::kBFloat16);
   }
   bits.default_dtype = static_cast<std::uint8_t>(c10::get_default_dtype_as_scalartype());
-  bits.matmul_precision = static_cast<std::uint8_t>(at::globalContext().float32MatmulPrecision());
+  bits.matmul_precision =
+      matmul_precision
+          ? static_cast<std::uint8_t>(at::globalContext().float32MatmulPrecision())
+          : last.matmul_precision;
   bits.threads = static_cast<std::uint32_t>(at::get_num_threads());
   return bits;
 }

@@ -22,7 +22,9 @@ struct AmbientBits {
   bool operator==(const AmbientBits&) const = default;
 };
 
-AmbientBits read_ambient();
+// Without `matmul_precision`, which is dear to ask for, that field is as in `last`: for operators that
+// multiply no matrices.
+AmbientBits read_ambient(bool matmul_precision, const AmbientBits& last);
 Ambient to_ambient(const AmbientBits& bits);
 
 // The numerics switches of this process, as environment entries of a trace's header.

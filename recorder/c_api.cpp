@@ -79,14 +79,17 @@ Status parse_header(const json& object, Header& header) {
 
 Status parse_options(const json& object, RecorderOptions& options) {
   GOLDENTRACE_RETURN_IF_ERROR(
-      refuse_unknown(object, {"rules", "compress", "fail_at_call", "check_reads"}));
+      refuse_unknown(object, {"keep", "rules", "compress", "fail_at_call", "check_reads",
+                              "only_where_differs", "differing_calls"}));
   std::vector<KeepRule> rules;
   for (const std::string& text : object.value("rules", std::vector<std::string>())) {
     auto rule = parse_keep_rule(text);
     if (!rule.ok()) return rule.status();
     rules.push_back(*rule);
   }
-  options.keep = KeepRules(DigestLevel::kStats, std::move(rules));
+  const auto keep = parse_keep(object.value("keep", "golden"));
+  if (!keep.ok()) return keep.status();
+  options.keep = KeepRules(*keep, std::move(rules));
   const std::string compress = object.value("compress", "values=fast");
   if (compress == "values=none") {
     options.compress = ValueCompression::kNone;
@@ -97,6 +100,8 @@ Status parse_options(const json& object, RecorderOptions& options) {
   }
   options.fail_at_call = object.value("fail_at_call", std::uint64_t{0});
   options.check_reads = object.value("check_reads", false);
+  options.only_where_differs = object.value("only_where_differs", "");
+  options.differing_calls = object.value("differing_calls", options.differing_calls);
   return {};
 }
 
@@ -235,7 +240,7 @@ int goldentrace_hash(void* tensor_impl, uint64_t hash[2]) {
   return guarded([&]() -> Status {
     const PauseRecording pause;
     const at::Tensor host = host_tensor(borrow_tensor(tensor_impl));
-    const Hash128 digest = digest_tensor(view_of(host), false).hash;
+    const Hash128 digest = digest_tensor(view_of(host), {}).hash;
     hash[0] = digest.low;
     hash[1] = digest.high;
     return {};
@@ -249,6 +254,6 @@ uint32_t goldentrace_scope_below(const char* name) {
   return recorder == nullptr ? 0 : recorder->scope_below(name);
 }
 void goldentrace_scope_enter(uint32_t scope) { scopes::enter(scope); }
-void goldentrace_scope_exit(uint32_t scope) { scopes::exit(scope); }
+void goldentrace_scope_exit(uint32_t scope) { leave_scope(scope); }
 uint32_t goldentrace_scope_depth() { return static_cast<uint32_t>(scopes::depth()); }
 uint32_t goldentrace_scope_current() { return scopes::current(); }

@@ -1,12 +1,19 @@
 #include "recorder/keep_rules.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 
 #include "src/base/glob.h"
 
 namespace goldentrace {
 namespace {
+
+// In the order of DigestLevel.
+constexpr std::array<std::string_view, 5> kLevelNames = {"none", "hash", "stats", "sketch",
+                                                         "values"};
+// In the order of Keep.
+constexpr std::array<std::string_view, 4> kKeepNames = {"tokens", "golden", "cuts", "all"};
 
 Status bad_rule(std::string_view text, const std::string& why) {
   return {Code::kInvalidArgument, "rule '" + std::string(text) + "': " + why};
@@ -34,20 +41,16 @@ Result<KeepRule> parse_keep_rule(std::string_view text) {
   // The digest stands after the last colon that is not part of "aten::".
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || (colon > 0 && text[colon - 1] == ':')) {
-    return bad_rule(text, "no digest; expected key=glob,...:hash|stats|values");
+    return bad_rule(text, "no digest; expected key=glob,...:none|hash|stats|sketch|values");
   }
   KeepRule rule;
   const std::string_view digest = text.substr(colon + 1);
-  if (digest == "hash") {
-    rule.level = DigestLevel::kHash;
-  } else if (digest == "stats") {
-    rule.level = DigestLevel::kStats;
-  } else if (digest == "values") {
-    rule.level = DigestLevel::kValues;
-  } else {
-    return bad_rule(text,
-                    "unknown digest '" + std::string(digest) + "'; expected hash, stats or values");
+  const auto level = std::ranges::find(kLevelNames, digest);
+  if (level == kLevelNames.end()) {
+    return bad_rule(text, "unknown digest '" + std::string(digest) +
+                              "'; expected none, hash, stats, sketch or values");
   }
+  rule.level = static_cast<DigestLevel>(level - kLevelNames.begin());
   const std::string_view keys = text.substr(0, colon);
   std::size_t end = 0;
   for (std::size_t begin = 0; !keys.empty() && begin <= keys.size(); begin = end + 1) {
@@ -72,14 +75,37 @@ Result<KeepRule> parse_keep_rule(std::string_view text) {
   return rule;
 }
 
-DigestLevel KeepRules::level(std::string_view scope, std::string_view op,
-                             std::string_view op_with_overload, std::uint32_t step) const {
+Result<Keep> parse_keep(std::string_view text) {
+  const auto keep = std::ranges::find(kKeepNames, text);
+  if (keep == kKeepNames.end()) {
+    return Status(Code::kInvalidArgument,
+                  "keep is tokens, golden, cuts or all, not '" + std::string(text) + "'");
+  }
+  return static_cast<Keep>(keep - kKeepNames.begin());
+}
+
+KeepRules::Answer KeepRules::level(std::string_view scope, std::string_view op,
+                                   std::string_view op_with_overload, std::uint32_t step) const {
   for (auto rule = rules_.rbegin(); rule != rules_.rend(); ++rule) {
     if (step < rule->first_step || step > rule->last_step) continue;
     if (!glob_match(rule->scope, scope)) continue;
-    if (glob_match(rule->op, op) || glob_match(rule->op, op_with_overload)) return rule->level;
+    if (glob_match(rule->op, op) || glob_match(rule->op, op_with_overload)) {
+      return {rule->level, true};
+    }
   }
-  return fallback_;
+  switch (keep_) {
+    case Keep::kAll:
+      return {DigestLevel::kValues, false};
+    case Keep::kCuts:
+      return {DigestLevel::kStats, false};
+    default:
+      return {DigestLevel::kSketch, false};
+  }
+}
+
+bool KeepRules::dropped_later(std::uint32_t step) const {
+  constexpr std::uint32_t kFirstSteps = 4;
+  return keep_ == Keep::kGolden && step > kFirstSteps;
 }
 
 }  // namespace goldentrace

@@ -1,22 +1,36 @@
-// What is kept of the tensors that a call writes: `--rule
+// What is kept of the tensors that a call writes: `--keep golden`, `--rule
 // 'scope=model.layers.3.**,op=aten::mul:values'`. No Torch here.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/status.h"
 
 namespace goldentrace {
 
-// In rising cost; each level keeps what the ones before it keep.
-enum class DigestLevel : std::uint8_t { kHash = 0, kStats = 1, kValues = 2 };
+// In rising cost; each level keeps what the ones before it keep. Of values the sketch is left out:
+// the bytes say it all.
+enum class DigestLevel : std::uint8_t { kNone, kHash, kStats, kSketch, kValues };
+
+// What is kept where no rule says otherwise.
+enum class Keep : std::uint8_t {
+  kTokens,  // no call at all: text, tokens and top logits
+  kGolden,  // the program of every step; hash, stats and sketch of the prefill, the first four decode
+            // steps and the last one
+  kCuts,    // the program, hash and stats; the values of what every module hands back
+  kAll,     // the program and all values
+};
+
+// "tokens", "golden", "cuts", "all"; kInvalidArgument for another word.
+Result<Keep> parse_keep(std::string_view text);
 
 // `key=glob,...:digest`. Keys: scope, op ("aten::mul" or "aten::mul.Tensor": globs over the name
 // with and without its overload) and step ("3" or "0..4", both ends included).
-// Digests: hash, stats, values. An absent key matches everything.
+// Digests: none, hash, stats, sketch, values. An absent key matches everything.
 struct KeepRule {
   std::string scope = "**";
   std::string op = "**";
@@ -31,17 +45,27 @@ Result<KeepRule> parse_keep_rule(std::string_view text);
 class KeepRules {
  public:
   KeepRules() = default;
-  KeepRules(DigestLevel fallback, std::vector<KeepRule> rules)
-      : fallback_(fallback), rules_(std::move(rules)) {}
+  explicit KeepRules(Keep keep, std::vector<KeepRule> rules = {})
+      : keep_(keep), rules_(std::move(rules)) {
+    for (const KeepRule& rule : rules_) uniform_ &= rule.scope == "**" && rule.op == "**";
+  }
 
-  [[nodiscard]] bool uniform() const { return rules_.empty(); }
-  [[nodiscard]] DigestLevel fallback() const { return fallback_; }
-  // The last rule that matches decides; `fallback` where none does.
-  [[nodiscard]] DigestLevel level(std::string_view scope, std::string_view op,
-                                  std::string_view op_with_overload, std::uint32_t step) const;
+  [[nodiscard]] Keep keep() const { return keep_; }
+  // The level is the same for all calls of a step.
+  [[nodiscard]] bool uniform() const { return uniform_; }
+  struct Answer {
+    DigestLevel level;
+    bool by_rule;  // and so nothing that --keep alone would drop
+  };
+  // The last rule that matches decides.
+  [[nodiscard]] Answer level(std::string_view scope, std::string_view op,
+                             std::string_view op_with_overload, std::uint32_t step) const;
+  // Whether what --keep alone keeps of a step is dropped once a later step begins.
+  [[nodiscard]] bool dropped_later(std::uint32_t step) const;
 
  private:
-  DigestLevel fallback_ = DigestLevel::kStats;
+  Keep keep_ = Keep::kGolden;
+  bool uniform_ = true;
   std::vector<KeepRule> rules_;
 };
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <bit>
 #include <string_view>
 
 namespace goldentrace {
@@ -40,48 +40,56 @@ bool contains(const Names& names, std::string_view name) {
 }  // namespace
 
 const OpInfo* OpTable::find(const at::RecordFunction& function) {
-  const char* pointer = function.name();
-  if (const auto found = by_pointer_.find(pointer); found != by_pointer_.end()) {
-    const OpInfo& info = *found->second;
-    if (info.name == pointer && std::strcmp(info.overload, function.overload_name()) == 0) {
-      return &info;
-    }
-  }
+  const char* const pointer = function.name();
+  const char* const overload = function.overload_name();
+  const std::uint64_t hash = mix_hash(0, std::bit_cast<std::uintptr_t>(pointer));
+  const std::uint32_t known = by_pointer_.find(hash, [&](std::uint32_t i) {
+    const OpInfo& info = ops_[i];
+    return info.name_pointer == pointer && info.overload == overload && info.name == pointer;
+  });
+  if (known != FlatIndex::kNone) return &ops_[known];
   const auto name = function.operator_name();
   if (!name) return nullptr;
   const auto op = c10::Dispatcher::singleton().findSchema(*name);
   if (!op) return nullptr;
 
-  auto info = std::make_unique<OpInfo>();
-  info->id = builder_.op(name->name, name->overload_name);
-  info->name = name->name;
-  info->qualified =
+  OpInfo& info = ops_.emplace_back();
+  info.name_pointer = pointer;
+  info.id = builder_.op(name->name, name->overload_name);
+  info.name = name->name;
+  info.qualified =
       name->overload_name.empty() ? name->name : name->name + "." + name->overload_name;
-  info->overload = function.overload_name();
-  info->random = op->hasTag(at::Tag::nondeterministic_seeded);
-  info->undefined_results = contains(kUndefinedResults, name->name);
+  info.overload = overload;
+  info.random = op->hasTag(at::Tag::nondeterministic_seeded);
+  info.undefined_results = contains(kUndefinedResults, name->name);
   const c10::FunctionSchema& schema = op->schema();
-  info->returns = schema.returns().size();
+  info.returns = schema.returns().size();
+  const bool view = info.returns > 0 &&
+                    std::ranges::all_of(schema.returns(), [](const c10::Argument& result) {
+                      return result.alias_info() != nullptr && !result.alias_info()->isWrite();
+                    });
+  info.multiplies_matrices = !view && !op->hasTag(at::Tag::pointwise);
   // "registered at PATH:LINE", of the definition.
   const bool from_python = op->debug().find(".py:") != std::string::npos;
-  info->builtin =
+  info.builtin =
       !from_python &&
       contains(kBuiltinNamespaces, std::string_view(name->name).substr(0, name->name.find(':')));
   const bool overwrites = contains(kOverwriting, name->name);
   const bool rebinds = contains(kRebinding, name->name);
-  info->dropout = schema.argumentIndexWithName("dropout_p").value_or(-1);
+  info.dropout = schema.argumentIndexWithName("dropout_p").value_or(-1);
   if (name->name.find("dropout") != std::string::npos) {
-    info->dropout = schema.argumentIndexWithName("p").value_or(info->dropout);
-    info->train = schema.argumentIndexWithName("train").value_or(-1);
+    info.dropout = schema.argumentIndexWithName("p").value_or(info.dropout);
+    info.train = schema.argumentIndexWithName("train").value_or(-1);
   }
   for (const c10::Argument& argument : schema.arguments()) {
     ArgumentRole role = ArgumentRole::kRead;
     if (!rebinds && argument.alias_info() != nullptr && argument.alias_info()->isWrite()) {
       role = overwrites || argument.kwarg_only() ? ArgumentRole::kOverwrite : ArgumentRole::kUpdate;
     }
-    info->roles.push_back(role);
+    info.roles.push_back(role);
   }
-  return (by_pointer_[pointer] = std::move(info)).get();
+  by_pointer_.insert(hash, static_cast<std::uint32_t>(ops_.size() - 1));
+  return &info;
 }
 
 }  // namespace goldentrace

@@ -30,8 +30,12 @@ using goldentrace::RunInput;
 using goldentrace::Status;
 
 constexpr const char* kRuleHelp =
-    "what to keep: key=glob,...:digest with keys scope, op, step and digests hash, stats, values; "
-    "the last match decides; default stats for everything";
+    "for experts: key=glob,...:digest with keys scope, op, step (0 is the prefill) and digests none, "
+    "hash, stats, sketch, values; the last match decides, else --keep does";
+
+constexpr const char* kKeepHelp =
+    "tokens: no calls; golden: the program, and hash, stats and sketch of prefill, first four and "
+    "last step; cuts: also the values that modules hand back; all: all values";
 
 constexpr const char* kCompressHelp =
     "values=none, values=fast (faster and smaller than zstd -1) or values=small";
@@ -53,8 +57,8 @@ struct HfOptions {
   bool ignore_eos = false;
   bool strict = false;
   bool selfcheck = false;
-  std::vector<std::string> rules;
-  std::string compress = "values=fast";
+  bool dry_run = false;
+  goldentrace::KeepOptions keep;
   std::string python;
 };
 
@@ -91,11 +95,16 @@ Status run_python(const std::string& python, const std::string& module,
                                " (choose another with --python or GOLDENTRACE_PYTHON)"};
 }
 
-Status check_rules(const std::vector<std::string>& rules) {
-  for (const std::string& rule : rules) {
-    GOLDENTRACE_RETURN_IF_ERROR(goldentrace::parse_keep_rule(rule).status());
-  }
-  return {};
+void add_keep_options(CLI::App& app, goldentrace::KeepOptions& options) {
+  app.add_option("--keep", options.keep, kKeepHelp)
+      ->check(CLI::IsMember({"tokens", "golden", "cuts", "all"}));
+  app.add_option("--rule", options.rules, kRuleHelp)->always_capture_default(false);
+  app.add_option("--compress", options.compress, kCompressHelp)->check(kCompressModes);
+  app.add_option("--only-where-differs", options.only_where_differs,
+                 "a golden trace: keep the values, of arguments too, of the first calls whose "
+                 "results have other hashes than there")
+      ->always_capture_default(false);
+  app.add_option("--differing-calls", options.differing_calls, "so many of them");
 }
 
 // The runs that were asked for: one, or one a line of --prompts.
@@ -160,7 +169,7 @@ Result<nlohmann::json> runs_json(const HfOptions& options, const std::vector<Run
 }
 
 Status record_hf(const HfOptions& options, const std::vector<std::string>& command) {
-  GOLDENTRACE_RETURN_IF_ERROR(check_rules(options.rules));
+  GOLDENTRACE_RETURN_IF_ERROR(check_keep(options.keep));
   const auto inputs = read_runs(options);
   if (!inputs.ok()) return inputs.status();
   const auto runs = runs_json(options, *inputs);
@@ -172,8 +181,8 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
       {"attn", options.attn},
       {"experts", options.experts},
       {"device", options.device},
-      {"rules", options.rules},
-      {"compress", options.compress},
+      {"keep", to_json(options.keep)},
+      {"dry_run", options.dry_run},
       {"ignore_eos", options.ignore_eos},
       {"command", command},
       {"strict", options.strict},
@@ -199,7 +208,7 @@ int record_script(goldentrace::ScriptOptions& options) {
   } else if (options.output.empty()) {
     status = {Code::kInvalidArgument, "give the trace to write: -o TRACE"};
   } else {
-    status = check_rules(options.rules);
+    status = check_keep(options.keep);
   }
   if (!status.ok()) {
     spdlog::error("{}", status.message());
@@ -226,8 +235,7 @@ int main(int argc, char** argv) {
       "imports torch gets a trace of its own, TRACE with the process id before the suffix.\n"
       "Exit status: the command's own; 2 when that is 0 and a trace is missing or not whole.");
   app.add_option("-o,--output", script.output, "trace to write");
-  app.add_option("--rule", script.rules, kRuleHelp);
-  app.add_option("--compress", script.compress, kCompressHelp)->check(kCompressModes);
+  add_keep_options(app, script.keep);
 
   HfOptions options;
   CLI::App* hf = app.add_subcommand(
@@ -266,8 +274,9 @@ int main(int argc, char** argv) {
                "lacks, or that drops out");
   hf->add_flag("--selfcheck", options.selfcheck,
                "prove the recording: same logits without it, causal, no hidden writes, verified");
-  hf->add_option("--rule", options.rules, kRuleHelp)->always_capture_default(false);
-  hf->add_option("--compress", options.compress, kCompressHelp)->check(kCompressModes);
+  add_keep_options(*hf, options.keep);
+  hf->add_flag("--dry-run", options.dry_run,
+               "run the prefill and one step, write nothing, and say what recording would cost");
   hf->add_option("--python", options.python,
                  "interpreter to run (default: GOLDENTRACE_PYTHON, else the one configured)")
       ->always_capture_default(false);

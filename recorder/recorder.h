@@ -29,15 +29,22 @@
 
 namespace goldentrace {
 
+class DeviceDigester;
 class Session;
 
 struct RecorderOptions {
   std::string path = {};
   Header header = {};   // the numerics switches of this process are added to its environment
   KeepRules keep = {};  // default: hash and stats of everything written
+  // Keep the values, of arguments too, of the first calls whose results have other hashes than in this
+  // golden trace; empty: none. Such calls of a device's tensors wait for it.
+  std::string only_where_differs = {};
+  std::uint32_t differing_calls = 8;  // so many
   ValueCompression compress = ValueCompression::kFast;
   // Look for hidden writes at every read of every storage, not of those up to 4 KiB only: slow.
   bool check_reads = false;
+  // How tensors in other memory than the host's are digested; null: as this build can.
+  std::shared_ptr<DeviceDigester> device = nullptr;
   // For tests of the promise above: throw inside the callback of this call. 0 is never.
   std::uint64_t fail_at_call = 0;
 };
@@ -76,15 +83,18 @@ class GOLDENTRACE_API Recorder {
   explicit Recorder(std::unique_ptr<Session> session);
   std::unique_ptr<Session> session_;
   std::int64_t process_ = 0;  // a forked child must not close its parent's trace
-  std::uint64_t callback_ = 0;
   bool stopped_ = false;
 };
+
+// This thread leaves the module of scope id `scope`, which scopes::enter entered.
+GOLDENTRACE_API void leave_scope(std::uint32_t scope);
 
 // Calls of this thread are not recorded between the two; pairs nest.
 GOLDENTRACE_API void pause_recording();
 GOLDENTRACE_API void resume_recording();
 
 // The same for all threads: for what is no part of the program, as the loading of a checkpoint.
+// Meanwhile PyTorch does not even call the recorder.
 GOLDENTRACE_API void pause_all_recording();
 GOLDENTRACE_API void resume_all_recording();
 

@@ -147,8 +147,7 @@ void prepare_environment(const ScriptOptions& options, const Journal& journal) {
   ::setenv("GOLDENTRACE_JOURNAL", journal.folder().c_str(), 1);
   // The script may change its folder before it imports torch.
   const nlohmann::json json = {{"output", std::filesystem::absolute(options.output).string()},
-                               {"rules", options.rules},
-                               {"compress", options.compress}};
+                               {"keep", to_json(options.keep)}};
   ::setenv("GOLDENTRACE_SCRIPT",
            json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace).c_str(), 1);
 }

@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "recorder/keep_options.h"
+
 namespace goldentrace {
 
 struct ScriptOptions {
   std::string output;              // trace of the first process that imports torch
-  std::vector<std::string> rules;  // `--rule` texts, already found valid
-  std::string compress = "values=fast";
+  KeepOptions keep;                  // already found valid
   std::vector<std::string> command;  // not empty
   std::filesystem::path packages;    // folder of the Python package; site/ is in it
 };

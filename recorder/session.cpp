@@ -13,18 +13,41 @@ namespace {
 
 std::atomic<std::uint64_t> next_session{1};
 
+// Copies of device memory that wait in one chunk.
+constexpr std::uint64_t kMaxPendingBytes = 32u << 20;
+
+Timing in_microseconds(Timing timing) {
+  constexpr std::uint64_t kMicrosecond = 1000;
+  timing.start_ns -= timing.start_ns % kMicrosecond;
+  timing.duration_ns -= timing.duration_ns % kMicrosecond;
+  return timing;
+}
+
+std::uint64_t size_of(const WriterThread::Program& program) {
+  const ProgramChunk& chunk = *program.chunk;
+  std::uint64_t size = 0;
+  for (const PendingDigest& pending : program.pending) size += pending.work->held_bytes();
+  return size + chunk.nodes.size() * sizeof(Node) + chunk.writes.size() * sizeof(Write) +
+         chunk.stats.size() * sizeof(Stats) + chunk.sketches.size() * sizeof(Sketch) +
+         chunk.calls.size() * sizeof(Call);
+}
+
 }  // namespace
 
 void Frame::clear() {
   function = nullptr;
   op = nullptr;
+  inner_calls = 0;
+  inner_calls_hidden = false;
   flags = 0;
   float_input = false;
   nodes.clear();
   inputs.clear();
   written.clear();
   unknown.clear();
+  results.clear();
   news.clear();
+  before.clear();
 }
 
 ThreadState& thread_state() {
@@ -33,6 +56,12 @@ ThreadState& thread_state() {
 }
 
 Result<std::unique_ptr<Session>> Session::create(RecorderOptions options) {
+  std::unique_ptr<GoldenHashes> golden;
+  if (!options.only_where_differs.empty()) {
+    auto opened = GoldenHashes::open(options.only_where_differs);
+    if (!opened.ok()) return opened.status();
+    golden = std::move(*opened);
+  }
   auto sink = create_file(options.path);
   if (!sink.ok()) return sink.status();
   Header header = options.header;
@@ -48,14 +77,19 @@ Result<std::unique_ptr<Session>> Session::create(RecorderOptions options) {
   writing.values = options.compress;
   auto writer = TraceWriter::create(std::move(*sink), std::move(header), writing);
   if (!writer.ok()) return writer.status();
-  return std::unique_ptr<Session>(new Session(std::move(options), std::move(*writer)));
+  return std::unique_ptr<Session>(
+      new Session(std::move(options), std::move(*writer), std::move(golden)));
 }
 
-Session::Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer)
+Session::Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer,
+                 std::unique_ptr<GoldenHashes> golden)
     : number_(next_session++),
       options_(std::move(options)),
       began_(std::chrono::steady_clock::now()),
-      writer_(std::move(writer)) {
+      writer_(std::move(writer)),
+      device_(options_.device != nullptr ? options_.device : make_device_digester()),
+      golden_(std::move(golden)),
+      differing_left_(golden_ != nullptr ? options_.differing_calls : 0) {
   constexpr std::pair<const char*, CounterSeverity> kNames[kCounters] = {
       {"calls_not_executable", CounterSeverity::kLoss},
       {"calls_skipped_no_storage", CounterSeverity::kInfo},
@@ -66,12 +100,14 @@ Session::Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer)
       {"holes", CounterSeverity::kLoss},
       {"parameters_by_value", CounterSeverity::kInfo},
       {"run_cut_short", CounterSeverity::kError},
+      {"calls_differing", CounterSeverity::kInfo},
       {"recorder_errors", CounterSeverity::kError},
   };
   for (std::size_t i = 0; i < kCounters; ++i) {
     counters_[i].name = kNames[i].first;
     counters_[i].severity = kNames[i].second;
   }
+  begin_step(0);
 }
 
 std::uint64_t Session::now_ns() const {
@@ -114,7 +150,7 @@ Result<Hash128> Session::add_parameter(const std::string& name, ParameterKind ki
   Parameter parameter;
   parameter.name = name;
   parameter.kind = kind;
-  parameter.hash = known_hash != nullptr ? *known_hash : digest_tensor(view, false).hash;
+  parameter.hash = known_hash != nullptr ? *known_hash : digest_tensor(view, {}).hash;
 
   const std::lock_guard lock(mutex_);
   parameter.call = builder_.next_call();
@@ -137,6 +173,7 @@ Result<Hash128> Session::add_parameter(const std::string& name, ParameterKind ki
   // Of memory that reaches further, the rest is in no dictionary: its first read stores it whole.
   if (covers_storage(tensor)) {
     entry.content = Content::kKnown;
+    entry.parameter = true;
     refresh_watched(entry, storage_of(tensor));
   }
   const Hash128 hash = parameter.hash;
@@ -152,17 +189,88 @@ void Session::flush_parameters() {
 }
 
 void Session::flush_chunk() {
-  ProgramChunk chunk = builder_.take();
-  const std::uint64_t size = chunk.nodes.size() * sizeof(Node) +
-                             chunk.writes.size() * sizeof(Write) +
-                             chunk.stats.size() * sizeof(Stats) + chunk.calls.size() * sizeof(Call);
-  writer_.push(std::move(chunk), size);
+  WriterThread::Program program{writer_.spare(), std::exchange(pending_, {})};
+  pending_bytes_ = 0;
+  builder_.take_into(*program.chunk);
+  const std::uint64_t size = size_of(program);
+  writer_.push(std::move(program), size);
+}
+
+// A chunk whose digests are going to be dropped is kept until then, within reason.
+bool Session::is_time_to_flush() const {
+  const bool kept = options_.keep.dropped_later(step_);
+  return (kept ? builder_.much_too_full() : builder_.full()) || pending_bytes_ >= kMaxPendingBytes;
+}
+
+// Of this step's calls, but for what a rule asks for and what is kept by value: control, and results
+// of random calls. Their times lose what nobody asks for either.
+void Session::drop_digests() {
+  ProgramChunk& chunk = builder_.chunk();
+  constexpr unsigned kDropped = kWriteHashed | kWriteStats | kWriteSketch;
+  std::size_t stats = 0;
+  std::size_t sketches = 0;
+  for (std::size_t c = 0; c < chunk.calls.size(); ++c) {
+    const Call& call = chunk.calls[c];
+    if (call.step == step_) chunk.timings[c] = in_microseconds(chunk.timings[c]);
+    const KeepRules::Answer* level = known_level(call.scope, call.op);
+    const bool drop = call.step == step_ && (level == nullptr || !level->by_rule);
+    for (std::size_t i = call.first_write; i < call.first_write + call.writes; ++i) {
+      Write& write = chunk.writes[i];
+      if (drop && (write.flags & kWriteValue) == 0) {
+        write.flags = static_cast<std::uint8_t>(write.flags & ~kDropped);
+        write.hash = {};
+      }
+      if ((write.flags & kWriteStats) != 0) {
+        chunk.stats[stats] = chunk.stats[write.stats_index];
+        write.stats_index = static_cast<std::uint32_t>(stats++);
+      }
+      if ((write.flags & kWriteSketch) != 0) {
+        chunk.sketches[sketches] = chunk.sketches[write.sketch_index];
+        write.sketch_index = static_cast<std::uint32_t>(sketches++);
+      }
+    }
+  }
+  chunk.stats.resize(stats);
+  chunk.sketches.resize(sketches);
 }
 
 void Session::set_step(std::uint32_t step) {
   const std::lock_guard lock(mutex_);
+  if (step > step_ && options_.keep.dropped_later(step_)) {
+    drop_digests();
+    if (builder_.full()) flush_chunk();
+  }
+  begin_step(step);
+}
+
+void Session::begin_step(std::uint32_t step) {
   step_ = step;
+  level_index_.clear();
   levels_.clear();
+  if (golden_ != nullptr) {
+    const Status status = golden_->begin_step(step);
+    if (!status.ok()) {
+      count(kRecorderErrors, 1, status.message());
+      differing_left_ = 0;
+    }
+  }
+  if (options_.keep.uniform()) uniform_level_ = options_.keep.level("", "", "", step);
+}
+
+const KeepRules::Answer* Session::known_level(std::uint32_t scope, std::uint32_t op) const {
+  if (options_.keep.uniform()) return &uniform_level_;
+  const std::uint32_t known = level_index_.find(mix_hash(scope, op), [&](std::uint32_t i) {
+    return levels_[i].scope == scope && levels_[i].op == op;
+  });
+  return known != FlatIndex::kNone ? &levels_[known].level : nullptr;
+}
+
+KeepRules::Answer Session::level_of(std::uint32_t scope, const OpInfo& op) {
+  if (const auto* known = known_level(scope, op.id)) return *known;
+  const auto level = options_.keep.level(builder_.scope_path(scope), op.name, op.qualified, step_);
+  level_index_.insert(mix_hash(scope, op.id), static_cast<std::uint32_t>(levels_.size()));
+  levels_.push_back({scope, op.id, level});
+  return level;
 }
 
 std::uint32_t Session::scope(std::string_view path) {

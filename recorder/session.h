@@ -16,10 +16,14 @@
 #include <vector>
 
 #include "recorder/ambient.h"
+#include "recorder/device.h"
+#include "recorder/golden_hashes.h"
 #include "recorder/op_info.h"
 #include "recorder/recorder.h"
 #include "recorder/tensor_table.h"
 #include "recorder/writer_thread.h"
+#include "src/base/flat_index.h"
+#include "src/digest/digest.h"
 #include "src/event/chunk_builder.h"
 
 namespace goldentrace {
@@ -28,6 +32,8 @@ namespace goldentrace {
 struct Frame {
   const at::RecordFunction* function = nullptr;  // null when the thread is in no recorded call
   const OpInfo* op = nullptr;  // null when the call is lost to a fault of the recorder
+  int inner_calls = 0;
+  bool inner_calls_hidden = false;  // RecordFunction is off on this thread until the call ends
   std::uint32_t scope = 0;
   std::uint32_t ambient = 0;
   std::uint32_t step = 0;
@@ -39,6 +45,7 @@ struct Frame {
 
   struct Input {
     c10::StorageImpl* storage;
+    StorageEntry* entry;
     ArgumentRole role;
     std::size_t node;     // the argument's place in `nodes`
     std::uint64_t bytes;  // of the storage, before the call
@@ -48,15 +55,30 @@ struct Frame {
   // Read for the first time by this call, if its results turn out not to be mere views of them.
   std::vector<c10::intrusive_ptr<c10::StorageImpl>> unknown;
 
-  // Of the end callback: what is new, with its digest.
+  // Of the end callback: every tensor among the results, in their order.
+  struct Result {
+    const at::Tensor* tensor;
+    c10::StorageImpl* storage;  // null for a tensor without memory or of an unknown dtype
+    bool has_memory;
+  };
+  std::vector<Result> results;
+
+  // What is new, with its digest.
   struct NewBytes {
-    at::Tensor tensor;
+    const at::Tensor* tensor;  // a result, or one of `written`
+    c10::StorageImpl* storage;
     bool fresh;  // storage of its own; else an argument written in place
     Write write;
-    Stats stats;
+    Digest digest;
     std::vector<std::byte> value;
+    std::unique_ptr<DeviceWork> work;  // hands over digest and value later
   };
   std::vector<NewBytes> news;
+
+  // Of a search for calls that differ: the bytes, before the call, of storages that it writes.
+  std::vector<std::pair<c10::StorageImpl*, std::vector<std::byte>>> before;
+  DigestLevel level = DigestLevel::kHash;
+  RunTasks run = nullptr;  // for digests of large tensors
 
   void clear();
 };
@@ -70,6 +92,15 @@ struct ThreadState {
   std::uint32_t ambient_id = 0;
   bool ambient_known = false;
   int paused = 0;
+
+  // The last tensor that a call of this thread wrote, where it may be what a module hands back.
+  struct Last {
+    at::Tensor tensor;  // kept until the next call begins
+    std::uint64_t chunk = 0;  // the first call of the write's chunk
+    std::uint32_t write = 0;  // there
+    Hash128 hash;
+  };
+  Last last;
 };
 ThreadState& thread_state();
 
@@ -91,6 +122,10 @@ class Session {
   void forget_unseen(const std::vector<DeclaredWrite>& writes);
   // The run did not come to its end.
   void cut_short(const std::string& why);
+  [[nodiscard]] bool keeps_no_calls() const { return options_.keep.keep() == Keep::kTokens; }
+  [[nodiscard]] bool keeps_cuts() const { return options_.keep.keep() == Keep::kCuts; }
+  // The value of the last tensor that this thread wrote.
+  void keep_cut(ThreadState& thread) noexcept;
   // A fault inside a callback: latched and counted; the call is lost.
   void fault(const char* what) noexcept;
 
@@ -105,7 +140,8 @@ class Session {
   Summary summary() const;
 
  private:
-  Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer);
+  Session(RecorderOptions options, std::unique_ptr<TraceWriter> writer,
+          std::unique_ptr<GoldenHashes> golden);
 
   // Argument encoding; false when an argument is a tensor without memory, so that the call can be
   // no program step.
@@ -117,26 +153,39 @@ class Session {
   // True when the value was no tensor and no list, and is encoded.
   bool encode_plain(const c10::IValue& value, Frame& frame);
   void unstorable(const std::string& reason, Frame& frame);
-  void encode_result(const c10::IValue& value, Frame& frame);
+  void encode_result(const c10::IValue& value, std::size_t& next, Frame& frame);
 
   [[nodiscard]] bool watched(const StorageEntry& entry, const c10::StorageImpl* impl) const;
   void check_watched(StorageEntry& entry, const c10::StorageImpl* impl);
   void capture_external(StorageEntry& entry, c10::StorageImpl* impl, ExternalKind kind);
   void capture_argument(c10::StorageImpl* impl, Frame& frame);
   void capture_overwritten(Frame& frame);
+  [[nodiscard]] bool searches() const { return differing_left_ > 0; }
+  void copy_before(Frame& frame) const;
+  void keep_if_it_differs(Frame& frame);
+  void repeat_arguments(Frame& frame);
+  static void renumber_arguments(const c10::StorageImpl* impl, std::uint32_t version, Frame& frame);
+  void note_last(const Frame& frame, ThreadState& thread, std::uint32_t first_write);
   void capture_read(const std::vector<c10::IValue>& outputs, Frame& frame);
   void forget_written(const Frame& frame);
   void refresh_watched(StorageEntry& entry, const c10::StorageImpl* impl);
-  void find_new_bytes(const c10::IValue& value, Frame& frame);
-  void add_new_bytes(const at::Tensor& tensor, bool fresh, Frame& frame);
+  void find_results(const std::vector<c10::IValue>& outputs, Frame& frame);
+  void find_new_bytes(const Frame::Result& result, Frame& frame);
+  void add_new_bytes(const at::Tensor& tensor, c10::StorageImpl* storage, bool fresh, Frame& frame);
   void digest_new_bytes(Frame& frame);
-  DigestLevel level_of(const Frame& frame);
+  void digest(Frame::NewBytes& news, DigestLevel level, const Frame& frame);
+  KeepRules::Answer level_of(std::uint32_t scope, const OpInfo& op);
+  const KeepRules::Answer* known_level(std::uint32_t scope, std::uint32_t op) const;
   void register_writes(Frame& frame);
   void append_call(Frame& frame, const ThreadState& thread);
   void keep_value(const Hash128& hash, std::vector<std::byte> bytes, std::size_t item_size);
+  void add_pending(std::unique_ptr<DeviceWork> work, bool external, std::size_t item_size);
   void flush_parameters();
   void flush_chunk();
-  std::uint32_t ambient_id(ThreadState& thread);
+  [[nodiscard]] bool is_time_to_flush() const;
+  void drop_digests();
+  void begin_step(std::uint32_t step);
+  std::uint32_t ambient_id(const OpInfo& op, ThreadState& thread);
   std::uint64_t now_ns() const;
 
   enum CounterId : std::uint8_t {
@@ -149,10 +198,17 @@ class Session {
     kHoles,
     kParametersByValue,
     kCutShort,
+    kDiffering,
     kRecorderErrors,
     kCounters,
   };
   void count(CounterId id, std::uint64_t amount = 1, const std::string& first = {});
+
+  struct LevelOfCall {
+    std::uint32_t scope;
+    std::uint32_t op;
+    KeepRules::Answer level;
+  };
 
   struct HashOfHash {
     std::size_t operator()(const Hash128& hash) const { return hash.low; }
@@ -166,6 +222,11 @@ class Session {
   TensorTable tensors_{builder_};
   OpTable ops_{builder_};
   WriterThread writer_;
+  const std::shared_ptr<DeviceDigester> device_;
+  std::vector<PendingDigest> pending_;  // of the chunk that is being filled
+  std::uint64_t pending_bytes_ = 0;
+  const std::unique_ptr<GoldenHashes> golden_;  // null unless calls that differ are searched for
+  std::uint32_t differing_left_ = 0;
   std::uint32_t step_ = 0;
   std::uint32_t threads_ = 0;
   std::uint64_t calls_ = 0;
@@ -173,7 +234,9 @@ class Session {
   std::unordered_map<std::uint32_t, std::string> parameter_of_tensor_;
   std::unordered_set<Hash128, HashOfHash> kept_values_;
   std::array<Counter, kCounters> counters_;
-  std::unordered_map<std::uint64_t, DigestLevel> levels_;  // by scope and op, of this step
+  FlatIndex level_index_;  // by scope and op, of this step
+  std::vector<LevelOfCall> levels_;
+  KeepRules::Answer uniform_level_{};  // of this step, where it is the same for all calls
 };
 
 }  // namespace goldentrace

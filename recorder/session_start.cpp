@@ -6,6 +6,7 @@
 #include <exception>
 #include <stdexcept>
 
+#include "recorder/parallel.h"
 #include "recorder/scopes.h"
 #include "recorder/session.h"
 #include "recorder/tensor_facts.h"
@@ -14,8 +15,9 @@
 namespace goldentrace {
 namespace {
 
-// Small storages are looked at whole at every read: that catches hidden writes.
-constexpr std::uint64_t kSmallStorage = 4096;
+// Numbers, positions, indices: storages so small are looked at whole at every read, which catches
+// hidden writes and costs next to nothing (XXH3 has a short way up to here).
+constexpr std::uint64_t kSmallStorage = 240;
 
 // Of all bytes of a storage in host memory.
 std::uint64_t content_hash(const StorageEntry& entry, const c10::StorageImpl* impl) {
@@ -56,7 +58,9 @@ bool Session::start_call(const at::RecordFunction& function, ThreadState& thread
   }
   frame.scope = scopes::current();
   frame.step = step_;
-  frame.ambient = ambient_id(thread);
+  frame.level = level_of(frame.scope, *frame.op).level;
+  frame.ambient = ambient_id(*frame.op, thread);
+  frame.run = thread.ambient_bits.threads > 1 ? run_on_intra_op_pool : nullptr;
   if (draws(*frame.op, function)) frame.flags |= kCallRandom;
   if (!encode_arguments(function, frame)) {
     count(kSkippedNoStorage, 1, frame.op->qualified);
@@ -64,6 +68,7 @@ bool Session::start_call(const at::RecordFunction& function, ThreadState& thread
   }
   if ((frame.flags & kCallRandom) != 0) count(kRandom, 1, frame.op->qualified);
   capture_overwritten(frame);
+  if (searches()) copy_before(frame);
   frame.function = &function;
   frame.exceptions = std::uncaught_exceptions();
   frame.start_ns = now_ns();
@@ -95,8 +100,9 @@ void Session::forget_unseen(const std::vector<DeclaredWrite>& writes) {
   }
 }
 
-std::uint32_t Session::ambient_id(ThreadState& thread) {
-  const AmbientBits bits = read_ambient();
+std::uint32_t Session::ambient_id(const OpInfo& op, ThreadState& thread) {
+  const AmbientBits bits =
+      read_ambient(!thread.ambient_known || op.multiplies_matrices, thread.ambient_bits);
   if (!thread.ambient_known || !(bits == thread.ambient_bits)) {
     thread.ambient_id = builder_.ambient(to_ambient(bits));
     thread.ambient_bits = bits;
@@ -175,8 +181,8 @@ void Session::unstorable(const std::string& reason, Frame& frame) {
 // set_ looks into memory as a tensor does.
 void Session::encode_storage_argument(const c10::Storage& storage, Frame& frame) {
   c10::StorageImpl* impl = storage.unsafeGetStorageImpl();
-  const StorageEntry& entry = tensors_.storage(impl);
-  frame.inputs.push_back({impl, ArgumentRole::kRead, frame.nodes.size(), impl->nbytes()});
+  StorageEntry& entry = tensors_.storage(impl);
+  frame.inputs.push_back({impl, &entry, ArgumentRole::kRead, frame.nodes.size(), impl->nbytes()});
   frame.nodes.push_back({NodeKind::kStorage, 0, entry.id});
 }
 
@@ -225,7 +231,7 @@ bool Session::encode_tensor_argument(const at::Tensor& tensor, ArgumentRole role
   } else if (role == ArgumentRole::kRead) {
     frame.unknown.push_back(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl));
   }
-  frame.inputs.push_back({impl, role, frame.nodes.size(), impl->nbytes()});
+  frame.inputs.push_back({impl, &entry, role, frame.nodes.size(), impl->nbytes()});
   frame.nodes.push_back({NodeKind::kTensor, entry.version, tensors_.tensor(entry, tensor)});
   if (role != ArgumentRole::kRead) frame.written.push_back(tensor);
   return true;
@@ -250,26 +256,36 @@ void Session::check_watched(StorageEntry& entry, const c10::StorageImpl* impl) {
 
 // Stores the storage's bytes as an input of the program, to be put there before the next call.
 void Session::capture_external(StorageEntry& entry, c10::StorageImpl* impl, ExternalKind kind) {
-  std::vector<std::byte> bytes = storage_bytes(impl);
   entry.content = Content::kKnown;
   refresh_watched(entry, impl);
-  if (bytes.empty()) return;
+  if (entry.bytes == 0) return;
   External external;
   external.call = builder_.next_call();
   external.storage = entry.id;
   external.version = ++entry.version;
   external.kind = kind;
-  external.hash = hash_bytes(bytes);
+  const at::Tensor whole = whole_storage(impl);
+  const bool on_device = device_->handles(whole);
+  std::vector<std::byte> bytes;
+  if (!on_device) {
+    bytes = dense_bytes(view_of(whole));
+    external.hash = hash_bytes(bytes);
+  }
   builder_.chunk().externals.push_back(external);
   if (kind == ExternalKind::kHole) {
     count(kHoles, 1,
           "storage " + std::to_string(entry.id) + " before call " + std::to_string(external.call));
   } else {
     count(kExternalInputs);
-    count(kExternalBytes, bytes.size());
+    count(kExternalBytes, entry.bytes);
   }
   // Of a whole storage no dtype is known; planes of 8 bytes suit numbers of fewer bytes too.
-  keep_value(external.hash, std::move(bytes), /*item_size=*/8);
+  constexpr std::size_t kItemSize = 8;
+  if (on_device) {
+    add_pending(device_->launch(whole, {}, /*with_bytes=*/true), /*external=*/true, kItemSize);
+  } else {
+    keep_value(external.hash, std::move(bytes), kItemSize);
+  }
 }
 
 // The bytes are put there before this call: what it reads is that version.
@@ -277,11 +293,7 @@ void Session::capture_argument(c10::StorageImpl* impl, Frame& frame) {
   StorageEntry& entry = tensors_.storage(impl);
   if (entry.content == Content::kKnown) return;
   capture_external(entry, impl, ExternalKind::kFirstRead);
-  for (const Frame::Input& input : frame.inputs) {
-    if (input.storage == impl && frame.nodes[input.node].kind == NodeKind::kTensor) {
-      frame.nodes[input.node].version = entry.version;
-    }
-  }
+  renumber_arguments(impl, entry.version, frame);
 }
 
 // Before the call: what it reads by one argument and overwrites by another (out=).
@@ -294,6 +306,73 @@ void Session::capture_overwritten(Frame& frame) {
     }
   }
 }
+
+// ---- calls that differ from a golden trace ------------------------------------------------------
+
+void Session::copy_before(Frame& frame) const {
+  for (const Frame::Input& input : frame.inputs) {
+    if (input.role == ArgumentRole::kRead) continue;
+    frame.before.emplace_back(input.storage,
+                              dense_bytes(view_of(host_tensor(whole_storage(input.storage)))));
+  }
+}
+
+// The call's digests are known, its writes not registered yet.
+void Session::keep_if_it_differs(Frame& frame) {
+  std::vector<Write> writes;
+  for (const Frame::NewBytes& news : frame.news) writes.push_back(news.write);
+  const auto answer =
+      golden_->compare(builder_.scope_path(frame.scope), frame.op->qualified, writes);
+  if (answer == GoldenHashes::Answer::kEqual) return;
+  count(kDiffering, 1,
+        "call " + std::to_string(builder_.next_call()) + ", " + frame.op->qualified + " in " +
+            builder_.scope_path(frame.scope));
+  if (differing_left_ == 0) return;
+  --differing_left_;
+  for (Frame::NewBytes& news : frame.news) {
+    if ((news.write.flags & kWriteHashed) == 0 || !news.value.empty()) continue;
+    news.write.flags |= kWriteValue;
+    news.value = dense_bytes(view_of(host_tensor(*news.tensor)));
+  }
+  repeat_arguments(frame);
+}
+
+// The bytes of its arguments, as inputs of the program that are there before the call. Parameters
+// come from the checkpoint.
+void Session::repeat_arguments(Frame& frame) {
+  constexpr std::size_t kItemSize = 8;
+  for (const Frame::Input& input : frame.inputs) {
+    StorageEntry& entry = *input.entry;
+    if (entry.parameter || entry.content != Content::kKnown || entry.bytes == 0) continue;
+    if (entry.repeated == builder_.next_call()) continue;  // another argument of it
+    entry.repeated = builder_.next_call();
+    const auto before = std::ranges::find(frame.before, input.storage,
+                                          [](const auto& item) { return item.first; });
+    std::vector<std::byte> bytes =
+        before != frame.before.end()
+            ? before->second
+            : dense_bytes(view_of(host_tensor(whole_storage(input.storage))));
+    External external;
+    external.call = builder_.next_call();
+    external.storage = entry.id;
+    external.version = ++entry.version;
+    external.kind = ExternalKind::kRepeated;
+    external.hash = hash_bytes(bytes);
+    builder_.chunk().externals.push_back(external);
+    keep_value(external.hash, std::move(bytes), kItemSize);
+    renumber_arguments(input.storage, entry.version, frame);
+  }
+}
+
+void Session::renumber_arguments(const c10::StorageImpl* impl, std::uint32_t version, Frame& frame) {
+  for (const Frame::Input& input : frame.inputs) {
+    if (input.storage == impl && frame.nodes[input.node].kind == NodeKind::kTensor) {
+      frame.nodes[input.node].version = version;
+    }
+  }
+}
+
+// ---- what a call read ---------------------------------------------------------------------------
 
 // After the call: what it read and did not merely look at.
 void Session::capture_read(const std::vector<c10::IValue>& outputs, Frame& frame) {

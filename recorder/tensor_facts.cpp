@@ -57,20 +57,12 @@ TensorView view_of(const at::Tensor& host) {
           {host.strides().data(), host.strides().size()}};
 }
 
-std::vector<std::byte> storage_bytes(c10::StorageImpl* storage) {
-  const auto size = static_cast<std::int64_t>(storage->nbytes());
-  if (size == 0) return {};
-  if (storage->device_type() == c10::DeviceType::CPU) {
-    const auto* begin = static_cast<const std::byte*>(storage->data());
-    return {begin, begin + size};
-  }
+at::Tensor whole_storage(c10::StorageImpl* storage) {
   const at::AutoDispatchBelowADInplaceOrView guard;
   at::Tensor whole = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage->device()));
-  whole.set_(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage)), 0, {size},
-             {1});
-  const at::Tensor host = whole.to(at::kCPU);
-  const auto* begin = static_cast<const std::byte*>(host.const_data_ptr());
-  return {begin, begin + size};
+  whole.set_(c10::Storage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage)), 0,
+             {static_cast<std::int64_t>(storage->nbytes())}, {1});
+  return whole;
 }
 
 }  // namespace goldentrace

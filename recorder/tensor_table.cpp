@@ -1,6 +1,7 @@
 #include "recorder/tensor_table.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace goldentrace {
 namespace {
@@ -16,50 +17,154 @@ static_assert(
     static_cast<int>(c10::ScalarType::UInt16) == static_cast<int>(DType::kUInt16) &&
     static_cast<int>(c10::ScalarType::UInt64) == static_cast<int>(DType::kUInt64));
 
-std::uint8_t tensor_flags(const at::Tensor& tensor) {
+constexpr std::size_t kFewViews = 1024;
+
+std::uint8_t tensor_flags(const c10::TensorImpl& impl) {
   std::uint8_t flags = 0;
-  if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) flags |= kTensorWrappedNumber;
-  if (tensor.is_conj()) flags |= kTensorConjugate;
-  if (tensor.is_neg()) flags |= kTensorNegative;
+  if (impl.is_wrapped_number()) flags |= kTensorWrappedNumber;
+  if (impl.is_conj()) flags |= kTensorConjugate;
+  if (impl.is_neg()) flags |= kTensorNegative;
   return flags;
+}
+
+// Of all that tells one view of a storage from another.
+std::uint64_t hash_view(const c10::TensorImpl& impl) {
+  const auto kind = static_cast<std::uint64_t>(
+      static_cast<DType>(c10::typeMetaToScalarType(impl.dtype())));
+  std::uint64_t hash = mix_hash(kind << 8 | tensor_flags(impl),
+                                static_cast<std::uint64_t>(impl.storage_offset()));
+  for (const std::int64_t size : impl.sizes()) {
+    hash = mix_hash(hash, static_cast<std::uint64_t>(size));
+  }
+  for (const std::int64_t stride : impl.strides()) {
+    hash = mix_hash(hash, static_cast<std::uint64_t>(stride));
+  }
+  return hash;
+}
+
+std::uint64_t hash_address(const c10::StorageImpl* impl) {
+  return mix_hash(0, std::bit_cast<std::uintptr_t>(impl));
 }
 
 }  // namespace
 
-StorageEntry& TensorTable::storage(c10::StorageImpl* impl) {
-  const auto found = entries_.find(impl);
-  const std::uint64_t bytes = impl->nbytes();
-  if (found != entries_.end() && found->second.bytes == bytes) return found->second;
-
-  StorageEntry fresh(impl);
-  fresh.bytes = bytes;
-  fresh.id = builder_.storage(bytes, builder_.string(impl->device().str()));
-  if (found != entries_.end()) {
-    fresh.content = Content::kUndefined;
-    found->second = std::move(fresh);
-    return found->second;
+TensorTable::~TensorTable() {
+  for (const StorageEntry& entry : entries_) {
+    if (entry.impl != nullptr) c10::raw::weak_intrusive_ptr::decref(entry.impl);
   }
-  return entries_.emplace(impl, std::move(fresh)).first->second;
+}
+
+StorageEntry& TensorTable::storage(c10::StorageImpl* impl) {
+  const std::uint64_t hash = hash_address(impl);
+  const std::uint32_t known =
+      index_.find(hash, [&](std::uint32_t number) { return entries_[number].impl == impl; });
+  if (known == FlatIndex::kNone) return add(impl, hash);
+  StorageEntry& entry = entries_[known];
+  if (entry.bytes != impl->nbytes()) {
+    entry.bytes = impl->nbytes();
+    entry.id = builder_.storage(entry.bytes, device_name(impl->device()));
+    entry.version = 0;
+    entry.content = Content::kUndefined;
+    entry.has_view = false;
+  }
+  return entry;
+}
+
+StorageEntry& TensorTable::add(c10::StorageImpl* impl, std::uint64_t hash) {
+  // The oldest of the young ones is young no more.
+  std::uint32_t& young = young_[next_young_++ % young_.size()];
+  if (young != FlatIndex::kNone) release_if_gone(entries_[young]);
+
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(entries_.size()));
+    entries_.emplace_back();
+  }
+  const std::uint32_t number = free_.back();
+  free_.pop_back();
+  StorageEntry& entry = entries_[number];
+  entry = {};
+  entry.impl = impl;
+  entry.number = number;
+  entry.bytes = impl->nbytes();
+  entry.id = builder_.storage(entry.bytes, device_name(impl->device()));
+  c10::raw::weak_intrusive_ptr::incref(impl);
+  index_.insert(hash, number);
+  young = number;
+  return entry;
+}
+
+void TensorTable::release_if_gone(StorageEntry& entry) {
+  if (entry.impl == nullptr || c10::raw::weak_intrusive_ptr::use_count(entry.impl) > 0) return;
+  index_.erase(hash_address(entry.impl), entry.number);
+  c10::raw::weak_intrusive_ptr::decref(std::exchange(entry.impl, nullptr));
+  free_.push_back(entry.number);
+}
+
+std::uint32_t TensorTable::device_name(c10::Device device) {
+  for (const auto& [known, name] : device_names_) {
+    if (known == device) return name;
+  }
+  device_names_.emplace_back(device, builder_.string(device.str()));
+  return device_names_.back().second;
 }
 
 std::uint32_t TensorTable::tensor(StorageEntry& entry, const at::Tensor& tensor) {
+  const std::uint64_t hash = hash_view(*tensor.unsafeGetTensorImpl());
+  if (!entry.has_view) {
+    entry.has_view = true;
+    entry.view_hash = hash;
+    return entry.view = define(entry, tensor);
+  }
+  if (entry.view_hash == hash) return entry.view;
+  const std::uint64_t key = mix_hash(hash, entry.id);
+  const std::uint32_t known = view_index_.find(key, [&](std::uint32_t i) {
+    return views_[i].storage == entry.id && views_[i].hash == hash;
+  });
+  if (known != FlatIndex::kNone) return views_[known].tensor;
+  const std::uint32_t id = define(entry, tensor);
+  if (views_.size() >= kFewViews && views_.size() == views_.capacity()) drop_dead_views();
+  view_index_.insert(key, static_cast<std::uint32_t>(views_.size()));
+  views_.push_back({hash, entry.id, id});
+  return id;
+}
+
+// Before the list of views would grow: those of storages that are gone make room.
+void TensorTable::drop_dead_views() {
+  std::vector<std::uint32_t> alive;
+  for (const StorageEntry& entry : entries_) {
+    if (entry.impl != nullptr) alive.push_back(entry.id);
+  }
+  std::ranges::sort(alive);
+  std::erase_if(views_, [&](const View& view) {
+    return !std::ranges::binary_search(alive, view.storage);
+  });
+  view_index_.clear();
+  for (std::size_t i = 0; i < views_.size(); ++i) {
+    view_index_.insert(mix_hash(views_[i].hash, views_[i].storage), static_cast<std::uint32_t>(i));
+  }
+  // Half of the room is to be free, or the next views would come here again.
+  views_.reserve(std::max(kFewViews, 2 * views_.size()));
+}
+
+std::uint32_t TensorTable::define(const StorageEntry& entry, const at::Tensor& tensor) {
   Tensor view;
   view.storage = entry.id;
   view.geometry = builder_.geometry({tensor.sizes().data(), tensor.sizes().size()},
                                     {tensor.strides().data(), tensor.strides().size()});
   view.dtype = static_cast<DType>(tensor.scalar_type());
-  view.flags = tensor_flags(tensor);
+  view.flags = tensor_flags(*tensor.unsafeGetTensorImpl());
   view.offset = tensor.storage_offset();
-  for (const StorageEntry::View& known : entry.views) {
-    if (known.tensor == view) return known.id;
-  }
-  const std::uint32_t id = builder_.tensor(view);
-  entry.views.push_back({view, id});
-  return id;
+  return builder_.tensor(view);
+}
+
+void TensorTable::sweep_some() {
+  if (entries_.empty()) return;
+  next_old_ = (next_old_ + 1) % entries_.size();
+  release_if_gone(entries_[next_old_]);
 }
 
 void TensorTable::sweep() {
-  std::erase_if(entries_, [](const auto& item) { return item.second.alive.expired(); });
+  for (StorageEntry& entry : entries_) release_if_gone(entry);
 }
 
 }  // namespace goldentrace

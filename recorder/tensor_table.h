@@ -1,16 +1,20 @@
 // Who is who among tensors: storages by lifetime, write counters, and the ids of their views.
 // Keeps no tensor alive: a weak reference pins the small StorageImpl only, which is what makes its
-// address a safe key (it can't be given to another storage while the reference stands).
-// Not thread-safe: the recorder's mutex guards it.
+// address a safe key (it can't be given to another storage while the reference stands). It is let go
+// soon after the storage's end: pinned objects between large tensors keep the allocator from using
+// their memory again, and every page of a decode step would be a new one.
+// Not thread-safe: the recorder's mutex guards it. In steady state nothing is allocated.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
+#include <array>
 #include <cstdint>
-#include <unordered_map>
+#include <deque>
 #include <vector>
 
+#include "src/base/flat_index.h"
 #include "src/event/chunk_builder.h"
 
 namespace goldentrace {
@@ -22,41 +26,65 @@ enum class Content : std::uint8_t {
   kKnown,      // written by a recorded call, a parameter, or stored as external input
 };
 
-struct StorageEntry {
-  explicit StorageEntry(c10::StorageImpl* impl)
-      : alive(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(impl)) {}
-
-  struct View {
-    Tensor tensor;
-    std::uint32_t id;
-  };
-
-  c10::weak_intrusive_ptr<c10::StorageImpl> alive;
-  std::uint32_t id = 0;
-  std::uint32_t version = 0;
-  Content content = Content::kUnknown;
+// A cache line or two. It stays where it is as long as its storage lives.
+struct alignas(64) StorageEntry {
+  c10::StorageImpl* impl = nullptr;  // weakly held; null when the entry is free
   std::uint64_t bytes = 0;
   std::uint64_t content_hash = 0;  // of all bytes, when kKnown and watched
-  std::vector<View> views;
+  std::uint64_t view_hash = 0;     // of the first view; most storages have no other
+  std::uint32_t view = 0;
+  std::uint32_t id = 0;
+  std::uint32_t version = 0;
+  std::uint32_t number = 0;  // of this entry
+  bool has_view = false;
+  bool parameter = false;  // as it is in the dictionary, and so in the checkpoint
+  std::uint64_t repeated = 0;  // the last call before which its bytes were stored once more
+  Content content = Content::kUnknown;
 };
 
 class TensorTable {
  public:
-  explicit TensorTable(ChunkBuilder& builder) : builder_(builder) {}
+  explicit TensorTable(ChunkBuilder& builder) : builder_(builder) { young_.fill(FlatIndex::kNone); }
+  ~TensorTable();
+  TensorTable(const TensorTable&) = delete;
+  TensorTable& operator=(const TensorTable&) = delete;
 
   // The entry of a live storage, made on first sight. A storage whose size changed (resize_) is a
   // new one from then on, with undefined content.
   StorageEntry& storage(c10::StorageImpl* impl);
-  // The id of this view of `entry`'s storage.
+  // The id of this view of `entry`'s storage. Views are told apart by 64 bits of hash.
   std::uint32_t tensor(StorageEntry& entry, const at::Tensor& tensor);
 
-  // Forgets storages that are gone. Called every few thousand calls.
+  // Looks at an old storage or two whether they are gone. Called once a call.
+  void sweep_some();
+  // Forgets all storages that are gone.
   void sweep();
-  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] std::size_t size() const { return index_.size(); }
 
  private:
+  struct View {
+    std::uint64_t hash;
+    std::uint32_t storage;
+    std::uint32_t tensor;
+  };
+
+  StorageEntry& add(c10::StorageImpl* impl, std::uint64_t hash);
+  void release_if_gone(StorageEntry& entry);
+  void drop_dead_views();
+  std::uint32_t define(const StorageEntry& entry, const at::Tensor& tensor);
+  std::uint32_t device_name(c10::Device device);
+
   ChunkBuilder& builder_;
-  std::unordered_map<c10::StorageImpl*, StorageEntry> entries_;
+  FlatIndex index_;  // of entries, by address
+  std::deque<StorageEntry> entries_;
+  std::vector<std::uint32_t> free_;
+  // Most storages live for a few calls: each is looked at when so many more were made.
+  std::array<std::uint32_t, 32> young_;
+  std::size_t next_young_ = 0;
+  std::size_t next_old_ = 0;
+  FlatIndex view_index_;  // of further views
+  std::vector<View> views_;
+  std::vector<std::pair<c10::Device, std::uint32_t>> device_names_;
 };
 
 }  // namespace goldentrace

@@ -1,16 +1,23 @@
-// The one thread that encodes, compresses and writes. Memory is bounded: push() blocks when the
-// queue is full, because a program with a dropped call is not a program. No Torch here.
+// The one thread that encodes, compresses and writes. Memory is bounded: push() blocks when
+// kMaxQueuedBytes wait, because a program with a dropped call is not a program. Waits for devices.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <thread>
 #include <variant>
 #include <vector>
 
+#include "recorder/handover.h"
 #include "src/base/status.h"
-#include "src/base/work_queue.h"
+#include "recorder/pending.h"
 #include "src/format/trace_writer.h"
 
 namespace goldentrace {
+
+inline constexpr std::uint64_t kMaxQueuedBytes = 128u << 20;
 
 class WriterThread {
  public:
@@ -19,20 +26,39 @@ class WriterThread {
     std::vector<std::byte> bytes;
     std::size_t item_size = 1;
   };
-  using Item = std::variant<ProgramChunk, Value, std::vector<Parameter>, Text>;
+  // A chunk, and what of it is not known yet.
+  struct Program {
+    std::unique_ptr<ProgramChunk> chunk;
+    std::vector<PendingDigest> pending;
+  };
+  using Item = std::variant<Program, Value, std::vector<Parameter>, Text>;
 
-  // Destruction without close() leaves a file without footer.
   explicit WriterThread(std::unique_ptr<TraceWriter> writer);
+  ~WriterThread();  // without close() the file has no footer
+  WriterThread(const WriterThread&) = delete;
+  WriterThread& operator=(const WriterThread&) = delete;
 
-  // In order of pushing. `bytes` is the item's rough size, for the bound. After a write error
-  // items are taken and thrown away: the model goes on, close() tells.
-  void push(Item item, std::uint64_t bytes);
+  // In order of pushing; one thread at a time. `bytes` is the item's rough size, for the bound.
+  // After a write error items are taken and thrown away: the model goes on, close() tells.
+  void push(Item item, std::uint64_t bytes) { queue_.bring(std::move(item), bytes); }
+  // A chunk that was written, with its memory; a new one when none is there.
+  std::unique_ptr<ProgramChunk> spare();
   // Writes what is queued, then summary, index and footer. The first error of all.
   Status close(const Summary& summary);
 
  private:
+  void run();
+  Status write(Item& item);
+  Status write(Program& program);
+  void give_back(std::unique_ptr<ProgramChunk> chunk);
+
   std::unique_ptr<TraceWriter> writer_;
-  WorkQueue<Item> queue_;
+  Handover<Item> queue_{kMaxQueuedBytes};
+  Status status_;  // of the thread, until it is joined
+  // Written chunks: never more than wait to be written.
+  std::mutex spares_mutex_;
+  std::vector<std::unique_ptr<ProgramChunk>> spares_;
+  std::thread thread_;  // last: it uses all of the above
 };
 
 }  // namespace goldentrace

@@ -40,6 +40,7 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
         static_cast<std::uint64_t>(element_count(program_.dictionary().geometry_of(write.tensor)));
     output.hash = write.hash;
     if ((write.flags & kWriteStats) != 0) output.stats = chunk.stats[write.stats_index];
+    if ((write.flags & kWriteSketch) != 0) output.sketch = chunk.sketches[write.sketch_index];
     output.shape = names_.id(program_.dictionary().describe_tensor(write.tensor));
     out.key = out.key * 0x9e3779b97f4a7c15ull + output.shape + 1;
     out.outputs.push_back(output);

@@ -34,7 +34,8 @@ struct Output {
   DType dtype = DType::kFloat32;
   std::uint8_t flags = 0;  // WriteFlag
   Hash128 hash;
-  Stats stats;  // when kWriteStats
+  Stats stats;    // when kWriteStats
+  Sketch sketch;  // when kWriteSketch
   std::uint64_t elements = 0;
   std::uint32_t storage = 0;  // the trace's own id
   std::uint32_t shape = 0;    // name id of "bfloat16 [1, 96, 128]"

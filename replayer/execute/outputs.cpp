@@ -208,7 +208,7 @@ Status Outputs::compare_write(const ProgramChunk& chunk, const Call& call, const
     return take_value(write, got);
   }
   const bool stats = !exact() && (write.flags & kWriteStats) != 0;
-  const Digest digest = digest_tensor(view_of(got), stats);
+  const Digest digest = digest_tensor(view_of(got), {.stats = stats});
   const bool same = digest.hash == write.hash;
   if (same) ++report_.hashes_equal;
   const bool decision = !exact() && (write.flags & kWriteDecision) != 0;

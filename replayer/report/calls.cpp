@@ -115,6 +115,8 @@ void add_digest(const ProgramChunk& chunk, const Write& write, json& object) {
   if ((write.flags & kWriteHashed) != 0) object["hash"] = to_hex(write.hash);
   if ((write.flags & kWriteStats) != 0)
     object["stats"] = stats_json(chunk.stats[write.stats_index]);
+  object["sketch"] = nullptr;
+  if ((write.flags & kWriteSketch) != 0) object["sketch"] = chunk.sketches[write.sketch_index];
 }
 
 std::string shard_text(const Placement& placement) {

@@ -1,6 +1,7 @@
 #include "replayer/tools/check_program.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace goldentrace {
 namespace {
@@ -112,7 +113,9 @@ void ProgramCheck::check_write(const ProgramChunk& chunk, std::size_t i, const W
   const Tensor& tensor = dictionary_.tensor(write.tensor);
   advance(tensor.storage, write.version, "write", where);
   const bool hashed = (write.flags & kWriteHashed) != 0;
-  if ((write.flags & kWriteUndefined) != 0 && (hashed || (write.flags & kWriteStats) != 0)) {
+  const bool sketched = (write.flags & kWriteSketch) != 0;
+  if ((write.flags & kWriteUndefined) != 0 &&
+      (hashed || sketched || (write.flags & kWriteStats) != 0)) {
     findings_.faults.add("undefined memory has a digest", where);
   }
   const auto elements =
@@ -120,6 +123,13 @@ void ProgramCheck::check_write(const ProgramChunk& chunk, std::size_t i, const W
   if ((write.flags & kWriteStats) != 0 &&
       (!is_real_float(tensor.dtype) || chunk.stats[write.stats_index].count != elements)) {
     findings_.faults.add("stats are of another number or kind of elements", where);
+  }
+  if (sketched && !is_real_float(tensor.dtype)) {
+    findings_.faults.add("sketch of other elements than real floats", where);
+  }
+  if (sketched && !std::ranges::all_of(chunk.sketches[write.sketch_index],
+                                       [](float sum) { return std::isfinite(sum); })) {
+    findings_.faults.add("sketch is not finite", where);
   }
   if ((write.flags & kWriteValue) == 0) return;
   if (!hashed) {

@@ -139,6 +139,10 @@ std::uint64_t ProgramTrimmer::add(const ProgramChunk& chunk, std::size_t i,
       out_.stats.push_back(chunk.stats[write.stats_index]);
       write.stats_index = static_cast<std::uint32_t>(out_.stats.size() - 1);
     }
+    if ((write.flags & kWriteSketch) != 0) {
+      out_.sketches.push_back(chunk.sketches[write.sketch_index]);
+      write.sketch_index = static_cast<std::uint32_t>(out_.sketches.size() - 1);
+    }
     out_.writes.push_back(write);
   }
   out_.calls.push_back(call);

@@ -22,10 +22,10 @@ std::vector<std::int64_t> dense_strides(const std::vector<std::int64_t>& sizes) 
   return strides;
 }
 
-Digest digest_of(DType dtype, std::span<const std::byte> dense, bool with_stats) {
+Digest digest_of(DType dtype, std::span<const std::byte> dense, const DigestOptions& options) {
   const std::int64_t size[] = {static_cast<std::int64_t>(dense.size() / item_size(dtype))};
   const std::int64_t stride[] = {1};
-  return digest_tensor({dense.data(), dtype, size, stride}, with_stats);
+  return digest_tensor({dense.data(), dtype, size, stride}, options);
 }
 
 Status wait_for_data(Job& job) {
@@ -59,12 +59,19 @@ Status Assembler::take(TensorJob& job) {
   const std::span<const std::byte> dense = job.data.dense(job.shape);
   const DType dtype = job.shape.dtype;
   const bool stats = (job.flags & GOLDENTRACE_TENSOR_NO_STATS) == 0 && is_real_float(dtype);
-  const Digest digest = digest_of(dtype, dense, stats);
-  Write write{job.id, 1, kWriteHashed, digest.hash, 0};
+  // Bytes that are kept say all that a sketch says.
+  const bool sketch = stats && (job.flags & GOLDENTRACE_TENSOR_NO_VALUE) != 0;
+  const Digest digest = digest_of(dtype, dense, {.stats = stats, .sketch = sketch});
+  Write write{job.id, 1, kWriteHashed, digest.hash};
   if (stats) {
     write.flags |= kWriteStats;
     write.stats_index = static_cast<std::uint32_t>(builder_.chunk().stats.size());
     builder_.chunk().stats.push_back(digest.stats);
+  }
+  if (sketch) {
+    write.flags |= kWriteSketch;
+    write.sketch_index = static_cast<std::uint32_t>(builder_.chunk().sketches.size());
+    builder_.chunk().sketches.push_back(digest.sketch);
   }
   if ((job.flags & GOLDENTRACE_TENSOR_DECISION) != 0) write.flags |= kWriteDecision;
   if ((job.flags & GOLDENTRACE_TENSOR_NO_VALUE) == 0) {

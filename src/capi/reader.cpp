@@ -101,6 +101,10 @@ Status RecordView::set_digest(const Source& source, const Write& write) {
     stats_ = to_c(source.chunk.stats[write.stats_index]);
     record_.stats = &stats_;
   }
+  if ((write.flags & kWriteSketch) != 0) {
+    sketch_ = source.chunk.sketches[write.sketch_index];
+    record_.sketch = sketch_.data();
+  }
   return {};
 }
 

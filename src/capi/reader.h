@@ -50,6 +50,7 @@ class RecordView {
   std::vector<std::uint64_t> inputs_;
   goldentrace_hash128 hash_{};
   goldentrace_stats stats_{};
+  Sketch sketch_{};
 };
 
 class Reader {

@@ -4,20 +4,8 @@
 #include <utility>
 
 namespace goldentrace {
-namespace {
 
-constexpr std::size_t kMaxCalls = 8192;
-// Of the columns, at about 32 bytes a call, 13 a node, 120 a write with stats, and so on.
-constexpr std::size_t kSoftBytes = 1u << 20;
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
-  hash ^= value + 0x9e3779b97f4a7c15ull + (hash << 6) + (hash >> 2);
-  return hash;
-}
-
-}  // namespace
-
-ChunkBuilder::ChunkBuilder() { scope(""); }
+ChunkBuilder::ChunkBuilder() : extents_begin_{0} { scope(""); }
 
 std::uint32_t ChunkBuilder::string(std::string_view text) {
   if (const auto found = string_ids_.find(text); found != string_ids_.end()) return found->second;
@@ -51,20 +39,25 @@ std::uint32_t ChunkBuilder::scope(std::string_view path) {
 std::uint32_t ChunkBuilder::geometry(std::span<const std::int64_t> sizes,
                                      std::span<const std::int64_t> strides) {
   std::uint64_t hash = sizes.size();
-  for (const std::int64_t size : sizes) hash = mix(hash, static_cast<std::uint64_t>(size));
-  for (const std::int64_t stride : strides) hash = mix(hash, static_cast<std::uint64_t>(stride));
-  const auto [begin, end] = geometry_ids_.equal_range(hash);
-  for (auto it = begin; it != end; ++it) {
-    const Geometry& known = geometries_[it->second];
-    if (std::ranges::equal(known.sizes, sizes) && std::ranges::equal(known.strides, strides)) {
-      return it->second;
-    }
+  for (const std::int64_t size : sizes) hash = mix_hash(hash, static_cast<std::uint64_t>(size));
+  for (const std::int64_t stride : strides) {
+    hash = mix_hash(hash, static_cast<std::uint64_t>(stride));
   }
-  const auto id = static_cast<std::uint32_t>(geometries_.size());
-  geometries_.push_back({{sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}});
-  chunk_.geometries.push_back(geometries_.back());
+  const std::uint32_t known = geometry_ids_.find(hash, [&](std::uint32_t id) {
+    const std::span<const std::int64_t> extents(extents_.data() + extents_begin_[id],
+                                                extents_begin_[id + 1] - extents_begin_[id]);
+    return extents.size() == 2 * sizes.size() &&
+           std::ranges::equal(extents.first(sizes.size()), sizes) &&
+           std::ranges::equal(extents.last(sizes.size()), strides);
+  });
+  if (known != FlatIndex::kNone) return known;
+  const auto id = static_cast<std::uint32_t>(extents_begin_.size() - 1);
+  extents_.insert(extents_.end(), sizes.begin(), sizes.end());
+  extents_.insert(extents_.end(), strides.begin(), strides.end());
+  extents_begin_.push_back(extents_.size());
+  chunk_.geometries.push_back({{sizes.begin(), sizes.end()}, {strides.begin(), strides.end()}});
   definition_bytes_ += 1 + 16 * sizes.size();
-  geometry_ids_.emplace(hash, id);
+  geometry_ids_.insert(hash, id);
   return id;
 }
 
@@ -86,25 +79,26 @@ std::uint32_t ChunkBuilder::tensor(const Tensor& tensor) {
   return chunk_.base.tensors + static_cast<std::uint32_t>(chunk_.tensors.size()) - 1;
 }
 
-bool ChunkBuilder::full() const {
-  const std::size_t bytes = chunk_.calls.size() * 32 + chunk_.nodes.size() * 13 +
-                            chunk_.writes.size() * 120 + chunk_.storages.size() * 12 +
+bool ChunkBuilder::calls_or_bytes_reach(std::size_t calls, std::size_t bytes) const {
+  const std::size_t reached = chunk_.calls.size() * 32 + chunk_.nodes.size() * 13 +
+                            chunk_.writes.size() * 120 + chunk_.sketches.size() * sizeof(Sketch) + chunk_.storages.size() * 12 +
                             chunk_.tensors.size() * 18 + chunk_.externals.size() * 29 +
                             chunk_.placements.size() * 20 + chunk_.layouts.size() * 8 +
                             chunk_.rows.size() * 32 + definition_bytes_;
-  return chunk_.calls.size() >= kMaxCalls || bytes >= kSoftBytes;
+  return chunk_.calls.size() >= calls || reached >= bytes;
 }
 
 ProgramChunk ChunkBuilder::take() {
-  ProgramChunk next;
-  next.base = chunk_.next_base();
-  next.calls.reserve(chunk_.calls.size());
-  next.nodes.reserve(chunk_.nodes.size());
-  next.writes.reserve(chunk_.writes.size());
-  next.stats.reserve(chunk_.stats.size());
-  next.timings.reserve(chunk_.timings.size());
+  ProgramChunk full;
+  take_into(full);
+  return full;
+}
+
+void ChunkBuilder::take_into(ProgramChunk& chunk) {
+  chunk.clear();
+  chunk.base = chunk_.next_base();
   definition_bytes_ = 0;
-  return std::exchange(chunk_, std::move(next));
+  std::swap(chunk, chunk_);
 }
 
 }  // namespace goldentrace

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/flat_index.h"
 #include "src/event/program.h"
 
 namespace goldentrace {
@@ -34,11 +35,22 @@ class ChunkBuilder {
   // Where calls, nodes, writes, stats, externals and timings are appended.
   ProgramChunk& chunk() { return chunk_; }
   // Cut points depend on content only, so that equal programs are cut alike.
-  [[nodiscard]] bool full() const;
+  [[nodiscard]] bool full() const { return calls_or_bytes_reach(kMaxCalls, kSoftBytes); }
+  // Of a chunk that is going to shrink.
+  [[nodiscard]] bool much_too_full() const {
+    return calls_or_bytes_reach(8 * kMaxCalls, 32 * kSoftBytes);
+  }
   // Hands over the filled chunk and begins the next one.
   ProgramChunk take();
+  // The same; the next one begins in the memory of `chunk`, which receives the filled one.
+  void take_into(ProgramChunk& chunk);
 
  private:
+  static constexpr std::size_t kMaxCalls = 8192;
+  // Of the columns, at about 32 bytes a call, 13 a node, 120 a write with stats, and so on.
+  static constexpr std::size_t kSoftBytes = 1u << 20;
+  [[nodiscard]] bool calls_or_bytes_reach(std::size_t calls, std::size_t bytes) const;
+
   struct TextHash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const {
@@ -53,8 +65,9 @@ class ChunkBuilder {
   TextIds scope_ids_;
   TextIds op_ids_;  // name, '.', overload
   std::vector<std::string> scope_paths_;
-  std::unordered_multimap<std::uint64_t, std::uint32_t> geometry_ids_;  // by content hash
-  std::vector<Geometry> geometries_;
+  FlatIndex geometry_ids_;
+  std::vector<std::int64_t> extents_;       // of every geometry: its sizes, its strides
+  std::vector<std::size_t> extents_begin_;  // by geometry id, and where the last one ends
   std::vector<Ambient> ambients_;
 };
 

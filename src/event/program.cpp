@@ -16,4 +16,11 @@ ProgramBase ProgramChunk::next_base() const {
   return next;
 }
 
+void ProgramChunk::clear() {
+  base = {};
+  const auto clear_all = [](auto&... lists) { (lists.clear(), ...); };
+  clear_all(strings, operators, scopes, geometries, storages, tensors, ambients, externals, calls,
+            nodes, writes, stats, sketches, placements, layouts, rows, timings);
+}
+
 }  // namespace goldentrace

@@ -99,6 +99,7 @@ enum WriteFlag : std::uint8_t {
   kWriteValue = 4,       // the bytes are in a values chunk under `hash`
   kWriteDecision = 8,    // integers or booleans computed from floats: control, not arithmetic
   kWriteUndefined = 16,  // memory that no computation filled (empty, resize_): no digest
+  kWriteSketch = 32,
 };
 
 // Bytes that a call brought into being: a fresh result, or an argument that it wrote into.
@@ -107,7 +108,8 @@ struct Write {
   std::uint32_t version = 0;  // the storage's write counter after the call; the first write makes 1
   std::uint8_t flags = 0;
   Hash128 hash;                   // when kWriteHashed
-  std::uint32_t stats_index = 0;  // into ProgramChunk::stats, when kWriteStats
+  std::uint32_t stats_index = 0;   // into ProgramChunk::stats, when kWriteStats
+  std::uint32_t sketch_index = 0;  // into ProgramChunk::sketches, when kWriteSketch
   bool operator==(const Write&) const = default;
 };
 
@@ -138,6 +140,7 @@ struct Call {
 enum class ExternalKind : std::uint8_t {
   kFirstRead = 0,  // bytes that no recorded call had written when they were first read
   kHole = 1,       // bytes that changed with no recorded write (numpy, a custom kernel)
+  kRepeated = 2,   // what the program has computed: kept so that a call can be looked at alone
 };
 
 // An input of the program: before call `call`, `storage` holds the bytes stored under `hash`.
@@ -207,6 +210,7 @@ struct ProgramChunk {
   std::vector<Node> nodes;
   std::vector<Write> writes;
   std::vector<Stats> stats;
+  std::vector<Sketch> sketches;
   std::vector<TensorPlacement> placements;
   std::vector<TensorLayout> layouts;
   std::vector<TensorRow> rows;
@@ -214,6 +218,8 @@ struct ProgramChunk {
 
   // The base of the chunk that follows this one.
   [[nodiscard]] ProgramBase next_base() const;
+  // Empties every list; memory is kept.
+  void clear();
 };
 
 }  // namespace goldentrace

@@ -1,5 +1,6 @@
 // Program chunks: definitions, external inputs, notes on tensors, and the calls.
 #include <algorithm>
+#include <cstddef>
 
 #include "src/format/decode_buffer.h"
 
@@ -93,7 +94,7 @@ Status decode_externals(const wire::Program& program, Copier& copy, ProgramChunk
       return corrupt("external input before a call of another chunk");
     }
     const std::uint8_t kind = program.external_kind()->Get(i);
-    if (kind > static_cast<std::uint8_t>(ExternalKind::kHole))
+    if (kind > static_cast<std::uint8_t>(ExternalKind::kRepeated))
       return unknown("external kind", kind);
     chunk.externals.push_back({call, program.external_storage()->Get(i),
                                program.external_version()->Get(i), static_cast<ExternalKind>(kind),
@@ -155,13 +156,15 @@ class CallDecoder {
       return bad_offsets();
     }
     GOLDENTRACE_RETURN_IF_ERROR(decode_stats());
+    GOLDENTRACE_RETURN_IF_ERROR(decode_sketches());
     for (flatbuffers::uoffset_t i = 0; i < calls; ++i) {
       GOLDENTRACE_RETURN_IF_ERROR(decode_call(i));
     }
     if (next_node_ != length(program_.node_kind()) || next_wide_ != length(program_.node_wide()) ||
         next_version_ != length(program_.node_version()) ||
         chunk_.writes.size() != length(program_.write_tensor()) ||
-        next_hash_ != length(program_.write_hash()) || next_stats_ != chunk_.stats.size()) {
+        next_hash_ != length(program_.write_hash()) || next_stats_ != chunk_.stats.size() ||
+        next_sketch_ != chunk_.sketches.size()) {
       return corrupt("a column is longer than its calls need");
     }
     return {};
@@ -246,6 +249,10 @@ class CallDecoder {
       if (next_stats_ >= chunk_.stats.size()) return corrupt("stats run out");
       write.stats_index = static_cast<std::uint32_t>(next_stats_++);
     }
+    if ((write.flags & kWriteSketch) != 0) {
+      if (next_sketch_ >= chunk_.sketches.size()) return corrupt("sketches run out");
+      write.sketch_index = static_cast<std::uint32_t>(next_sketch_++);
+    }
     chunk_.writes.push_back(write);
     return {};
   }
@@ -269,6 +276,17 @@ class CallDecoder {
     return {};
   }
 
+  Status decode_sketches() {
+    const std::size_t sums = length(program_.write_sketch());
+    if (sums % kSketchSums != 0) return corrupt("a sketch is cut");
+    if (!copy_.reserve(chunk_.sketches, sums / kSketchSums)) return bad_offsets();
+    const float* next = sums == 0 ? nullptr : program_.write_sketch()->data();
+    for (std::size_t at = 0; at < sums; at += kSketchSums, next += kSketchSums) {
+      std::copy_n(next, kSketchSums, chunk_.sketches.emplace_back().begin());
+    }
+    return {};
+  }
+
   bool see_tensor(std::int64_t id) {
     highest_ = std::max(highest_, id);
     return id >= 0 && id <= 0xffffffffLL;
@@ -283,6 +301,7 @@ class CallDecoder {
   std::size_t next_version_ = 0;
   std::size_t next_hash_ = 0;
   std::size_t next_stats_ = 0;
+  std::size_t next_sketch_ = 0;
 };
 
 // All that is read where it lies.
@@ -297,7 +316,7 @@ bool add_columns(const wire::Program& p, Copier& copy) {
       p.write_version(), p.write_flags(), p.write_hash(), p.tensor_placement(), p.tensor_layout(),
       p.tensor_row(), p.stats_count(), p.stats_nan(), p.stats_positive_infinity(),
       p.stats_negative_infinity(), p.stats_sentinel(), p.stats_zero(), p.stats_min(), p.stats_max(),
-      p.stats_sum(), p.stats_sum_squares());
+      p.stats_sum(), p.stats_sum_squares(), p.write_sketch());
 }
 
 }  // namespace

@@ -188,6 +188,12 @@ void add_stats(const ProgramChunk& chunk, wire::ProgramT& program) {
   }
 }
 
+void add_sketches(const ProgramChunk& chunk, wire::ProgramT& program) {
+  for (const Sketch& sketch : chunk.sketches) {
+    program.write_sketch.insert(program.write_sketch.end(), sketch.begin(), sketch.end());
+  }
+}
+
 wire::Placement to_wire(const Placement& at) {
   return {static_cast<wire::PlacementKind>(at.kind), at.dim, at.index, at.count};
 }
@@ -251,6 +257,7 @@ Bytes encode_program(const ProgramChunk& chunk) {
   add_calls(chunk, program);
   add_nodes_and_writes(chunk, program);
   add_stats(chunk, program);
+  add_sketches(chunk, program);
   add_tensor_notes(chunk, program);
   FlatBufferBuilder builder(1 << 20);
   return finish(builder, wire::Program::Pack(builder, &program));

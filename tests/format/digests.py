@@ -3,6 +3,7 @@
 import math
 import struct
 
+import numpy
 import xxhash
 
 BLOCK = 4096
@@ -38,10 +39,7 @@ def hash(data):  # the page's own word
 
 def stats(data, dtype):
     """The ten figures of the dense bytes of a real float: count, nan, ... sum_squares."""
-    if dtype == "bfloat16":
-        data = b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2))
-    code = {"float16": "e", "bfloat16": "f", "float32": "f", "float64": "d"}[dtype]
-    elements = [x for x, in struct.iter_unpack("<" + code, data)]
+    elements = elements_of(data, dtype)
     kinds = [kind_of(x) for x in elements]
     ordinary = [x for x, kind in zip(elements, kinds) if kind in ("zero", None)]
     total = squares = 0.0
@@ -58,6 +56,13 @@ def stats(data, dtype):
     return [len(elements), *counts, low + 0.0, high + 0.0, total, squares]  # -0 + 0 is +0
 
 
+def elements_of(data, dtype):
+    if dtype == "bfloat16":
+        data = b"".join(b"\0\0" + data[i:i + 2] for i in range(0, len(data), 2))
+    code = {"float16": "e", "bfloat16": "f", "float32": "f", "float64": "d"}[dtype]
+    return [x for x, in struct.iter_unpack("<" + code, data)]
+
+
 def kind_of(x):
     if math.isnan(x):
         return "nan"
@@ -71,3 +76,39 @@ def in_order(numbers):
     for number in numbers:  # not sum(): newer Pythons compensate its errors
         total += number
     return total
+
+
+def sketch(data, dtype):
+    """The 64 sums of the dense bytes of a real float, as float32."""
+    ordinary = [x if kind_of(x) in ("zero", None) else 0.0 for x in elements_of(data, dtype)]
+    elements = numpy.array(ordinary, numpy.float64).astype(numpy.float32)
+    k = numpy.arange(64)
+    total = numpy.zeros(64, numpy.float64)
+    for s in range(-(-len(elements) // 4096)):
+        signs, places = splitmix64(64 + 2 * s), splitmix64(65 + 2 * s)
+        place, first = places % 64, places >> 58
+        sums = numpy.zeros(64, numpy.float32)
+        superblock = elements[4096 * s:4096 * (s + 1)]
+        for p in range(-(-len(superblock) // 64)):
+            block = superblock[64 * p:64 * (p + 1)]
+            lane = k[:len(block)]
+            sums[lane ^ reverse(p)] += block * factors(splitmix64(p ^ first))[lane]
+        total[k ^ place] += sums.astype(numpy.float64) * factors(signs)
+    return total.astype(numpy.float32)
+
+
+def splitmix64(index):
+    z = (index + 1) * 0x9E3779B97F4A7C15 % 2**64
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+def reverse(block):
+    """Its six bits in the other order."""
+    return int(f"{block:06b}"[::-1], 2)
+
+
+def factors(signs):
+    """-1 where the bit is set, else +1."""
+    return numpy.array([-1 if signs >> bit & 1 else 1 for bit in range(64)], numpy.float32)

@@ -32,21 +32,22 @@ def demand(holds, text, rule=10):
 
 
 def parse_schema(text):
-    """Tables: name -> [(field, type, is a vector, default)]. Inline types: name -> (format, alignment)."""
+    """Tables: name -> [(field, type, is a vector, default)], type None: deprecated. Inline types: name -> (format, alignment)."""
     tables = {}
     inline = {name: (code, struct.calcsize(code)) for name, code in SCALARS.items()}
     text = re.sub("//.*", "", text)
     for sort, name, body in re.findall(r"(table|struct|enum) (\w+).*?\{(.*?)\}", text, re.DOTALL):
-        fields = re.findall(r"(\w+):(\[?)(\w+)\]?(?: = (\S+))?;", body)
+        fields = re.findall(r"(\w+):(\[?)(\w+)\]?(?: = (\S+))?(?: \((\w+)\))?;", body)
         if sort == "table":
-            tables[name] = [(field, kind, bool(vector), default) for field, vector, kind, default in fields]
+            tables[name] = [(field, None if note == "deprecated" else kind, bool(vector), default)
+                            for field, vector, kind, default, note in fields]
         elif sort == "enum":
             inline[name] = inline["ubyte"]
         elif name == "Hash128":
             inline[name] = ("16s", 8)  # read as one, so that it can be written as one
         else:
             code, alignment = "", 1
-            for _, _, kind, _ in fields:
+            for _, _, kind, _, _ in fields:
                 inner, own = inline[kind]
                 code += "x" * (-struct.calcsize("<" + code) % own) + inner
                 alignment = max(alignment, own)
@@ -106,6 +107,8 @@ class FlatBuffer:
         demand(size % 2 == 0 and vtable + size <= len(self.raw), f"vtable at {vtable}", 9)
         out = types.SimpleNamespace()
         for slot, (field, kind, vector, default) in enumerate(TABLES[name]):
+            if kind is None:
+                continue
             entry = 4 + 2 * slot
             offset = self.number("H", vtable + entry) if entry < size else 0
             setattr(out, field, self.field(kind, vector, at + offset, depth) if offset

@@ -16,10 +16,19 @@ from flatbuffer import Corrupt
 from paths import BUILD, ROOT
 from reader_from_spec import read
 
-FOLDER = ROOT / "tests" / "golden" / "v1"
+FOLDERS = [ROOT / "tests" / "golden" / version for version in ("v1", "v1.1")]
+FOLDER, NEWEST = FOLDERS[0], FOLDERS[-1]
 PAGE = (ROOT / "schema" / "FORMAT.md").read_text()
-GOOD = sorted(FOLDER.glob("*.fb"), key=lambda path: path.name)
-BAD = [line.split(maxsplit=1) for line in (FOLDER / "bad" / "list.txt").read_text().splitlines()]
+GOOD = [path for folder in FOLDERS for path in sorted(folder.glob("*.fb"), key=lambda path: path.name)]
+
+
+def bad_files(folder):
+    """Path and reason of each."""
+    rows = [line.split(maxsplit=1) for line in (folder / "bad" / "list.txt").read_text().splitlines()]
+    return [(folder / "bad" / name, why) for name, why in rows]
+
+
+BAD = [row for folder in FOLDERS for row in bad_files(folder)]
 
 
 def lines(objects):
@@ -84,6 +93,16 @@ def test_a_file_of_a_later_minor_version_is_read():
     assert padded["calls"][0]["flags"] & 128 and padded["calls"][0]["results"] == plain["calls"][0]["results"]
 
 
+def test_sketches_of_the_golden_file_are_those_of_the_page():
+    program = next(line for line in read((NEWEST / "sketch.fb").read_bytes()) if line["kind"] == 2)
+    writes = [write for call in program["calls"] for write in call["writes"]]
+    assert [write[2] for write in writes] == [1 | 2 | 32, 1 | 2, 1 | 32]
+    assert [len(write) for write in writes] == [6, 5, 6]
+    for write, (dtype, data) in zip((writes[0], writes[2]), (SKETCHED[2], SKETCHED[0])):
+        assert write[5] == [struct.pack(">f", x).hex() for x in digests.sketch(data, dtype)]
+        assert write[3] == digests.hash(data)
+
+
 def test_the_example_of_the_page_is_the_file():
     block = PAGE[PAGE.index("## 13."):].split("```")[1]
     got = bytearray()
@@ -96,13 +115,13 @@ def test_the_example_of_the_page_is_the_file():
 
 # ---- bad files ---------------------------------------------------------------------------------------
 
-def test_every_bad_file_is_in_the_list():
-    assert sorted(name for name, _ in BAD) == sorted(p.name for p in (FOLDER / "bad").glob("*.fb"))
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_every_bad_file_is_in_the_list(folder):
+    assert sorted(path for path, _ in bad_files(folder)) == sorted((folder / "bad").glob("*.fb"))
 
 
-@pytest.mark.parametrize("name, why", BAD, ids=[name for name, _ in BAD])
-def test_a_bad_file_is_refused_by_the_rule_of_the_list(name, why):
-    path = FOLDER / "bad" / name
+@pytest.mark.parametrize("path, why", BAD, ids=[path.name for path, _ in BAD])
+def test_a_bad_file_is_refused_by_the_rule_of_the_list(path, why):
     assert by_cpp(path) == why.split()[0]
     with pytest.raises((Corrupt, container.Unsupported)) as refusal:
         read(path.read_bytes())
@@ -183,6 +202,18 @@ def pattern(size):
     return bytes(i % 251 for i in range(size))
 
 
+def fractions(code, count):
+    """1, 1/2, 1/3, ..."""
+    return struct.pack(f"<{count}{code}", *(1 / (i + 1) for i in range(count)))
+
+
+BITS = [int(word, 16) for word in "3f80 bf80 0000 8000 0001 7f80 ff80 7fc0 ff7f 714a 4049 3eab".split()]
+SKETCHED = [
+    ("bfloat16", struct.pack("<12H", *BITS)), ("float32", fractions("f", 64)),
+    ("float32", fractions("f", 5000)), ("float64", fractions("d", 5000)),
+    ("float32", fractions("f", 20000)),
+    ("float16", struct.pack("<9001e", *((37 * i % 251 - 125) / 64 for i in range(9001)))),
+    ("float64", struct.pack("<3d", 1e30, float("nan"), float("-inf")))]
 HASHED = {"none": b"", "`00`": b"\0", "`goldentrace` in ASCII": b"goldentrace",
           "4,096 zero bytes": bytes(4096), "int64 0, 1, 2, 3, 4, 5": struct.pack("<6q", *range(6))}
 
@@ -207,9 +238,8 @@ def test_hash_has_the_vectors_of_the_page():
 
 
 def test_stats_have_the_vectors_of_the_page():
-    bits = [int(word, 16) for word in "3f80 bf80 0000 8000 0001 7f80 ff80 7fc0 ff7f 714a 4049 3eab".split()]
-    cases = [("bfloat16", struct.pack("<12H", *bits)),
-             ("float32", struct.pack("<5000f", *(1 / (i + 1) for i in range(5000)))),
+    cases = [("bfloat16", struct.pack("<12H", *BITS)),
+             ("float32", fractions("f", 5000)),
              ("float64", struct.pack("<2d", 0.0, -0.0)),
              ("float64", struct.pack("<3d", 1e30, float("nan"), float("-inf")))]
     rows = rows_of("Test vectors. Numbers are hexadecimal floats.")
@@ -220,3 +250,13 @@ def test_stats_have_the_vectors_of_the_page():
         assert got[:6] == [int(count) for count in counts.split(",")], what
         assert [x.hex() for x in got[6:]] == [float.fromhex(x).hex() for x in figures], what
         assert want_hash == "-" or digests.hash(data) == want_hash.strip("`"), what
+
+
+def test_sketches_have_the_vectors_of_the_page():
+    rows = rows_of("Test vectors. The sketch's hash")
+    assert len(rows) == len(SKETCHED)
+    for (dtype, data), (what, want_hash, *sums) in zip(SKETCHED, rows):
+        assert dtype in what or what.startswith("the same")
+        got = digests.sketch(data, dtype)
+        assert digests.hash(got.astype("<f4").tobytes()) == want_hash.strip("`"), what
+        assert [float(got[k]) for k in (0, 1, 2, 3, 63)] == [float.fromhex(x) for x in sums], what

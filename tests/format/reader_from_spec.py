@@ -327,6 +327,9 @@ class Calls:
         self.writes = rows(program, "write_tensor", "write_version", "write_flags")
         self.hashes = iter(program.write_hash)
         self.stats = rows(program, *(c for c in vars(program) if c.startswith("stats_")))
+        demand(len(program.write_sketch) % 64 == 0, "a sketch is cut")
+        self.sketches = iter([program.write_sketch[i:i + 64]
+                              for i in range(0, len(program.write_sketch), 64)])
 
     def read(self):
         out = []
@@ -340,7 +343,8 @@ class Calls:
                         "arguments": [self.node(0) for _ in range(arguments)],
                         "results": [self.node(0) for _ in range(results)],
                         "writes": [self.write() for _ in range(writes)]})
-        for column in (self.nodes, self.wide, self.versions, self.writes, self.hashes, self.stats):
+        for column in (self.nodes, self.wide, self.versions, self.writes, self.hashes, self.stats,
+                       self.sketches):
             used_up(column)
         return out
 
@@ -377,9 +381,10 @@ class Calls:
 
     def write(self):
         distance, version, flags = take(self.writes)
-        return [self.tensor(self.high - distance), version, flags,
-                take(self.hashes) if flags & 1 else None,
-                take(self.stats) if flags & 2 else None]
+        out = [self.tensor(self.high - distance), version, flags,
+               take(self.hashes) if flags & 1 else None,
+               take(self.stats) if flags & 2 else None]
+        return out + [take(self.sketches)] if flags & 32 else out
 
 
 # ---- Section 12: the text form -------------------------------------------------------------------

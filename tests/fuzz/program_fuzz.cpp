@@ -37,7 +37,9 @@ bool equal(const ProgramChunk& left, const ProgramChunk& right) {
          left.externals == right.externals && left.calls == right.calls &&
          left.nodes == right.nodes && left.writes == right.writes &&
          left.placements == right.placements && left.layouts == right.layouts &&
-         left.rows == right.rows && left.stats.size() == right.stats.size() &&
+         left.rows == right.rows && left.sketches.size() == right.sketches.size() &&
+         (left.sketches.empty() || std::memcmp(left.sketches.data(), right.sketches.data(),
+                                               left.sketches.size() * sizeof(Sketch)) == 0) && left.stats.size() == right.stats.size() &&
          // NaN is not equal to itself: stats are compared by their bytes.
          (left.stats.empty() || std::memcmp(left.stats.data(), right.stats.data(),
                                             left.stats.size() * sizeof(Stats)) == 0);

@@ -1,6 +1,8 @@
 // Writes the golden files of this version into a folder: `make_golden FOLDER`. Files of a released
 // version are never written again; this program says how they were made and makes the next
 // version's. hybrid.fb, a real recording, is added by hand (README.md of the folder).
+#include <flatbuffers/flatbuffers.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +12,7 @@
 
 #include "src/digest/digest.h"
 #include "src/format/compression.h"
+#include "src/format/trace_generated.h"
 #include "src/format/trace_writer.h"
 #include "tests/golden/padded.h"
 #include "tests/support/traces.h"
@@ -38,6 +41,7 @@ Bytes written(const std::function<void(TraceWriter&)>& fill, std::uint64_t calls
 Bytes example() {
   Header header;
   header.major = kFormatMajor;
+  header.minor = kFormatMinor;
   header.engine = "demo";
   header.dtype = "bfloat16";
   const Bytes value = {std::byte{0x00}, std::byte{0x40}, std::byte{0x40},
@@ -52,7 +56,7 @@ Bytes example() {
   chunk.ambients = {{}};
   chunk.nodes = {
       {NodeKind::kTensor, 0, 0}, {NodeKind::kWrappedInt, 0, 2}, {NodeKind::kTensor, 1, 1}};
-  chunk.writes = {{1, 1, kWriteHashed | kWriteValue, hash_bytes(value), 0}};
+  chunk.writes = {{1, 1, kWriteHashed | kWriteValue, hash_bytes(value)}};
   Call call;
   call.scope = 1;
   call.arguments = 2;
@@ -142,7 +146,7 @@ Bytes engine() {
   chunk.tensors = {{0, 0, DType::kFloat32, 0, 0}, {1, 0, DType::kFloat32, 0, 0}};
   chunk.ambients = {{}};
   chunk.nodes = {{NodeKind::kTensor, 1, 0}, {NodeKind::kTensor, 1, 0}, {NodeKind::kTensor, 1, 1}};
-  chunk.writes = {{0, 1, kWriteHashed, {11, 12}, 0}, {1, 1, kWriteHashed, {13, 14}, 0}};
+  chunk.writes = {{0, 1, kWriteHashed, {11, 12}}, {1, 1, kWriteHashed, {13, 14}}};
   chunk.calls = {
       {.op = 0, .scope = 1, .flags = kCallForeign, .results = 1, .writes = 1, .end_node = 1},
       {.op = 1,
@@ -187,6 +191,55 @@ Bytes engine() {
     (void)writer.write_text(again);
   };
   return written(fill, 2);
+}
+
+// Three tensors with the digests that FORMAT.md's vectors of `sketch` have: one with all three, one
+// without a sketch, one without stats.
+Bytes sketches() {
+  std::vector<float> fractions;
+  for (int i = 0; i < 5000; ++i) fractions.push_back(1.0F / static_cast<float>(i + 1));
+  const std::vector<std::uint16_t> halves = {0x3f80, 0xbf80, 0x0000, 0x8000, 0x0001, 0x7f80,
+                                             0xff80, 0x7fc0, 0xff7f, 0x714a, 0x4049, 0x3eab};
+  ProgramChunk chunk;
+  chunk.strings = {"cpu"};
+  chunk.operators = {{"tensor", ""}};
+  chunk.scopes = {"", "fractions", "no sketch", "no stats"};
+  chunk.geometries = {{{50, 100}, {100, 1}}, {{12}, {1}}};
+  chunk.storages = {{20000, 0}, {24, 0}, {24, 0}};
+  chunk.tensors = {{0, 0, DType::kFloat32, 0, 0},
+                   {1, 1, DType::kBFloat16, 0, 0},
+                   {2, 1, DType::kBFloat16, 0, 0}};
+  chunk.ambients = {{}};
+  const std::uint8_t flags[] = {kWriteHashed | kWriteStats | kWriteSketch,
+                                kWriteHashed | kWriteStats, kWriteHashed | kWriteSketch};
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    const auto* data = i == 0 ? reinterpret_cast<const std::byte*>(fractions.data())
+                              : reinterpret_cast<const std::byte*>(halves.data());
+    const Geometry& geometry = chunk.geometries[chunk.tensors[i].geometry];
+    const Digest digest =
+        digest_tensor({data, chunk.tensors[i].dtype, geometry.sizes, geometry.strides},
+                      {.stats = true, .sketch = true});
+    Write write{.tensor = i, .version = 1, .flags = flags[i], .hash = digest.hash};
+    if ((flags[i] & kWriteStats) != 0) {
+      write.stats_index = static_cast<std::uint32_t>(chunk.stats.size());
+      chunk.stats.push_back(digest.stats);
+    }
+    if ((flags[i] & kWriteSketch) != 0) {
+      write.sketch_index = static_cast<std::uint32_t>(chunk.sketches.size());
+      chunk.sketches.push_back(digest.sketch);
+    }
+    chunk.writes.push_back(write);
+    chunk.nodes.push_back({NodeKind::kTensor, 1, i});
+    chunk.calls.push_back({.scope = i + 1,
+                           .flags = kCallForeign,
+                           .results = 1,
+                           .writes = 1,
+                           .first_node = i,
+                           .end_node = i + 1,
+                           .first_result = i,
+                           .first_write = i});
+  }
+  return written([&](TraceWriter& writer) { (void)writer.write_program(chunk); }, 3);
 }
 
 class Folder {
@@ -362,6 +415,8 @@ void bad_programs(Folder& folder) {
   folder.bad("fewer-nodes-than-calls.fb", 10,
              file([](ProgramChunk& c) { c.calls[2].arguments = 2; }));
   folder.bad("negative-list.fb", 10, file([](ProgramChunk& c) { c.nodes[13].value = -1; }));
+  folder.bad("sketch-missing.fb", 10, file([](ProgramChunk& c) { c.sketches.pop_back(); }));
+  folder.bad("sketch-left-over.fb", 10, file([](ProgramChunk& c) { c.sketches.emplace_back(); }));
   folder.bad("externals-out-of-order.fb", 10,
              file([](ProgramChunk& c) { std::swap(c.externals[0], c.externals[1]); }));
   folder.bad("external-too-late.fb", 10, file([](ProgramChunk& c) { c.externals[1].call = 4; }));
@@ -372,6 +427,21 @@ void bad_programs(Folder& folder) {
   folder.bad("placement-of-the-future.fb", 0, file([](ProgramChunk& c) {
                c.placements[0].placement.kind = static_cast<PlacementKind>(3);
              }));
+}
+
+// Our own encoder writes whole sketches only.
+void bad_sketch(Folder& folder) {
+  wire::ProgramT program;
+  flatbuffers::GetRoot<wire::Program>(encode_program(rich_chunk()).data())->UnPackTo(&program);
+  program.write_sketch.pop_back();
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(wire::Program::Pack(builder, &program));
+  const auto* begin = reinterpret_cast<const std::byte*>(builder.GetBufferPointer());
+  Draft draft;
+  draft.more = [&](FileBuilder& b) {
+    b.add(ChunkKind::kProgram, {begin, begin + builder.GetSize()}, 0, 3);
+  };
+  folder.bad("sketch-cut.fb", 10, draft.file());
 }
 
 void bad_tables(Folder& folder) {
@@ -432,6 +502,7 @@ int make(const std::string& path) {
   folder.good("engine.fb", engine());
   folder.good("far.fb", far());
   folder.good("padded.fb", padded());
+  folder.good("sketch.fb", sketches());
   folder.good("cut.fb", Bytes(program.begin(), program.end() - 700));
   folder.good("no-footer.fb", Bytes(program.begin(), program.end() - 24));
   bad_containers(folder);
@@ -439,6 +510,7 @@ int make(const std::string& path) {
   bad_values(folder);
   bad_codecs(folder);
   bad_programs(folder);
+  bad_sketch(folder);
   bad_tables(folder);
   folder.finish();
   return 0;

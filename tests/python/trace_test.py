@@ -86,7 +86,8 @@ def test_a_tensor_keeps_its_notes(trace):
         writer.tensor("b", numpy.zeros(3, numpy.float32), inputs=[first], value=False, stats=False,
                       placement=("partial_sum", 1, 2), step=5)
         writer.tensor("c", numpy.array([1, 2]), decision=True)
-    a, b, c = goldentrace.open(trace).tensors()
+        writer.tensor("d", numpy.full(3, 2, numpy.float32), value=False)
+    a, b, c, d = goldentrace.open(trace).tensors()
     assert (a.name, a.op, a.step, a.foreign, a.layout) == ("a", "MUL", 2, True, "q, gate in turns")
     assert (a.placement.kind, a.placement.index, a.placement.count) == ("shard", 1, 4)
     (row,) = a.rows
@@ -96,6 +97,8 @@ def test_a_tensor_keeps_its_notes(trace):
     assert (b.placement.kind, b.placement.index, b.placement.count) == ("partial_sum", 1, 2)
     assert b.hash != a.hash and len(a.hash) == 32
     assert c.decision and c.stats is None and c.placement.kind == "replicated"
+    assert (a.sketch, b.sketch, c.sketch, d.has_value) == (None, None, None, False)
+    assert sorted(map(abs, d.sketch)) == [0] * 61 + [2] * 3
 
 
 def test_bits_under_another_dtype(trace):

@@ -27,6 +27,8 @@ TEST(KeepRule, ParsesEachKey) {
       {"op=aten::mul.Tensor:stats", "**", "aten::mul.Tensor", 0, kLast, DigestLevel::kStats},
       {"op=aten::*,step=3:stats", "**", "aten::*", 3, 3, DigestLevel::kStats},
       {"step=0..4,scope=m,op=o:values", "m", "o", 0, 4, DigestLevel::kValues},
+      {":none", "**", "**", 0, kLast, DigestLevel::kNone},
+      {":sketch", "**", "**", 0, kLast, DigestLevel::kSketch},
       {"step=7..7:hash", "**", "**", 7, 7, DigestLevel::kHash},
       {"step=4294967295:hash", "**", "**", kLast, kLast, DigestLevel::kHash},
   };
@@ -75,28 +77,53 @@ TEST(KeepRule, RefusesEachMistakeByName) {
 }
 
 TEST(KeepRules, TheLastRuleThatMatchesDecides) {
-  const KeepRules rules(DigestLevel::kStats, {*parse_keep_rule("scope=model.**:hash"),
-                                              *parse_keep_rule("op=aten::mul:values"),
-                                              *parse_keep_rule("step=2:stats")});
+  const KeepRules rules(Keep::kGolden,
+                        {*parse_keep_rule("scope=model.**:hash"),
+                         *parse_keep_rule("op=aten::mul:values"), *parse_keep_rule("step=2:none")});
   EXPECT_FALSE(rules.uniform());
   const auto level = [&](const char* scope, const char* op, std::uint32_t step) {
-    return rules.level(scope, op, std::string(op) + ".Tensor", step);
+    return rules.level(scope, op, std::string(op) + ".Tensor", step).level;
   };
-  EXPECT_EQ(level("head", "aten::add", 0), DigestLevel::kStats) << "the fallback";
+  EXPECT_EQ(level("head", "aten::add", 0), DigestLevel::kSketch) << "what --keep says";
   EXPECT_EQ(level("model.norm", "aten::add", 0), DigestLevel::kHash);
   EXPECT_EQ(level("model.norm", "aten::mul", 0), DigestLevel::kValues);
-  EXPECT_EQ(level("model.norm", "aten::mul", 2), DigestLevel::kStats);
+  EXPECT_EQ(level("model.norm", "aten::mul", 2), DigestLevel::kNone);
+  EXPECT_FALSE(rules.level("head", "aten::add", "aten::add.Tensor", 0).by_rule);
+  EXPECT_TRUE(rules.level("model.norm", "aten::add", "aten::add.Tensor", 0).by_rule);
 }
 
 TEST(KeepRules, AnOperatorGlobMatchesWithAndWithoutTheOverload) {
   for (const char* glob : {"aten::mul", "aten::mul.Tensor", "aten::mul.*", "aten::m*", "**"}) {
     SCOPED_TRACE(glob);
-    const KeepRules rules(DigestLevel::kStats,
+    const KeepRules rules(Keep::kGolden,
                           {*parse_keep_rule("op=" + std::string(glob) + ":values")});
-    EXPECT_EQ(rules.level("", "aten::mul", "aten::mul.Tensor", 0), DigestLevel::kValues);
-    EXPECT_EQ(rules.level("", "aten::add", "aten::add.Tensor", 0),
-              std::string(glob) == "**" ? DigestLevel::kValues : DigestLevel::kStats);
+    EXPECT_EQ(rules.level("", "aten::mul", "aten::mul.Tensor", 0).level, DigestLevel::kValues);
+    EXPECT_EQ(rules.level("", "aten::add", "aten::add.Tensor", 0).level,
+              std::string(glob) == "**" ? DigestLevel::kValues : DigestLevel::kSketch);
   }
+}
+
+TEST(KeepRules, EachKeepHasItsLevelAndOnlyGoldenDropsWhatIsBetween) {
+  const std::pair<const char*, DigestLevel> cases[] = {{"golden", DigestLevel::kSketch},
+                                                       {"cuts", DigestLevel::kStats},
+                                                       {"all", DigestLevel::kValues}};
+  for (const auto& [name, level] : cases) {
+    SCOPED_TRACE(name);
+    const auto keep = parse_keep(name);
+    ASSERT_TRUE(keep.ok());
+    const KeepRules rules(*keep);
+    EXPECT_TRUE(rules.uniform());
+    EXPECT_EQ(rules.level("a", "b", "b", 9).level, level);
+    EXPECT_FALSE(rules.dropped_later(4)) << "the fourth decode step";
+    EXPECT_EQ(rules.dropped_later(5), *keep == Keep::kGolden);
+  }
+  EXPECT_THAT(parse_keep("gold").status().message(), HasSubstr("not 'gold'"));
+  EXPECT_EQ(KeepRules().keep(), Keep::kGolden);
+}
+
+TEST(KeepRules, ARuleForWholeStepsIsTheSameForAllCalls) {
+  EXPECT_TRUE(KeepRules(Keep::kGolden, {*parse_keep_rule("step=1:none")}).uniform());
+  EXPECT_FALSE(KeepRules(Keep::kGolden, {*parse_keep_rule("op=aten::mul:none")}).uniform());
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   const at::Tensor weight = at::linspace(-1, 1, 16 * 16).reshape({16, 16});
   goldentrace::RecorderOptions options;
   options.path = argv[1];
-  options.keep = goldentrace::KeepRules(goldentrace::DigestLevel::kValues, {});
+  options.keep = goldentrace::KeepRules(goldentrace::Keep::kAll);
   auto recorder = goldentrace::Recorder::start(std::move(options));
   if (!recorder.ok()) return 2;
   std::puts("recording");

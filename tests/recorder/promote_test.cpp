@@ -31,7 +31,7 @@ class PromoteTest : public testing::RecordingTest {
  protected:
   template <typename Body>
   void record_values(Body body) {
-    record(body, {.keep = KeepRules(DigestLevel::kValues, {})});
+    record(body, {.keep = KeepRules(Keep::kAll)});
   }
 };
 

@@ -121,7 +121,7 @@ TEST_F(ValuesTest, DecisionsAreKeptByValueAndIntegerArithmeticIsNot) {
 TEST_F(ValuesTest, RulesChooseByScopeOperatorAndStep) {
   const at::Tensor x = at::linspace(0, 1, 5);
   std::vector<KeepRule> rules;
-  for (const char* text : {"scope=model.layers.*:hash", "scope=model.layers.1,op=aten::mul:values",
+  for (const char* text : {":stats", "scope=model.layers.*:hash", "scope=model.layers.1,op=aten::mul:values",
                            "op=aten::neg,step=1..2:values", "step=3:hash"}) {
     const auto rule = parse_keep_rule(text);
     ASSERT_TRUE(rule.ok()) << rule.status().message();
@@ -138,7 +138,7 @@ TEST_F(ValuesTest, RulesChooseByScopeOperatorAndStep) {
           }
         }
       },
-      {.keep = KeepRules(DigestLevel::kStats, rules)});
+      {.keep = KeepRules(Keep::kGolden, rules)});
   ASSERT_EQ(recorded.calls.size(), 24u);
   for (const RecordedCall& call : recorded.calls) {
     const std::uint32_t step = call.call.step;

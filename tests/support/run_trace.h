@@ -105,7 +105,7 @@ inline Digest digest_of(DType dtype, const std::vector<double>& values) {
   const Bytes bytes = dense_of(dtype, values);
   const std::int64_t sizes[] = {static_cast<std::int64_t>(values.size())};
   const std::int64_t strides[] = {1};
-  return digest_tensor({bytes.data(), dtype, sizes, strides}, true);
+  return digest_tensor({bytes.data(), dtype, sizes, strides}, {.stats = true});
 }
 
 // `count` numbers of about `scale`, always the same for the same seed.

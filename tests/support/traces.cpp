@@ -29,10 +29,17 @@ class CallMaker {
   }
   void results() { call_.first_result = static_cast<std::uint32_t>(chunk_.nodes.size()); }
   void write(std::uint32_t tensor, std::uint32_t version, unsigned flags, Hash128 hash = {}) {
-    Write write{tensor, version, static_cast<std::uint8_t>(flags), hash, 0};
+    Write write{tensor, version, static_cast<std::uint8_t>(flags), hash};
     if ((flags & kWriteStats) != 0) {
       write.stats_index = static_cast<std::uint32_t>(chunk_.stats.size());
       chunk_.stats.push_back({12, 1, 1, 1, 2, 2, -1.0, 0.5, 0.1, 2.3});
+    }
+    if ((flags & kWriteSketch) != 0) {
+      write.sketch_index = static_cast<std::uint32_t>(chunk_.sketches.size());
+      Sketch& sketch = chunk_.sketches.emplace_back();
+      for (std::size_t i = 0; i < sketch.size(); ++i) {
+        sketch[i] = (static_cast<float>(i) - 31.5F) / static_cast<float>(chunk_.sketches.size());
+      }
     }
     chunk_.writes.push_back(write);
     ++call_.writes;
@@ -147,7 +154,8 @@ ProgramChunk rich_chunk() {
   make.node(NodeKind::kTensor, 1);
   make.results();
   make.node(NodeKind::kTensor, 5, 1);
-  make.write(5, 1, kWriteHashed | kWriteStats | kWriteValue, hash_bytes(to_bytes("twelve bytes")));
+  make.write(5, 1, kWriteHashed | kWriteStats | kWriteValue | kWriteSketch,
+             hash_bytes(to_bytes("twelve bytes")));
   make.end();
 
   // Every kind of node, nested lists among them.
@@ -189,7 +197,7 @@ ProgramChunk rich_chunk() {
   make.node(NodeKind::kList, 1);
   make.node(NodeKind::kTensor, 0, 8);
   make.write(3, 1, kWriteUndefined);
-  make.write(0, 8, kWriteHashed | kWriteDecision, {5, 6});
+  make.write(0, 8, kWriteHashed | kWriteDecision | kWriteSketch, {5, 6});
   make.end();
 
   make.begin({.op = 1, .scope = 2, .step = 1, .flags = kCallFailed | kCallForeign, .arguments = 1});
@@ -216,7 +224,7 @@ ProgramChunk next_chunk(const ProgramBase& base) {
   make.node(NodeKind::kTensor, base.tensors - 1, 1);
   make.results();
   make.node(NodeKind::kTensor, base.tensors, 1);
-  make.write(base.tensors, 1, kWriteHashed | kWriteStats, {base.calls, 1});
+  make.write(base.tensors, 1, kWriteHashed | kWriteStats | kWriteSketch, {base.calls, 1});
   make.end();
   chunk.timings = {{0, 1000 + base.calls, 3}};
   return chunk;
@@ -320,9 +328,7 @@ ReadOutcome read_all(const Bytes& file) {
   return outcome;
 }
 
-FileBuilder::FileBuilder(std::uint16_t minor) {
-  append(file_, encode_file_header(minor));
-}
+FileBuilder::FileBuilder(std::uint16_t minor) { append(file_, encode_file_header(minor)); }
 
 void FileBuilder::add(ChunkKind kind, const Bytes& raw, std::uint64_t first_call,
                       std::uint32_t calls, Codec codec) {

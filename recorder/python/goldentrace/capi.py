@@ -6,6 +6,7 @@ from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int64, 
 from ctypes import c_uint16, c_uint32, c_uint64, c_void_p
 
 NO_VALUE = (1 << 64) - 1
+SKETCH_SUMS = 64
 CODES = ("ok", "invalid argument", "not found", "input or output", "corrupt", "unsupported",
          "internal")
 DTYPES = {
@@ -104,7 +105,8 @@ Record = _struct(
     ("sizes", POINTER(c_int64)), ("foreign", c_uint32), ("decision", c_uint32),
     ("inputs", POINTER(c_uint64)), ("inputs_count", c_size_t), ("layout", c_char_p),
     ("placement", Placement), ("rows", POINTER(Row)), ("rows_count", c_size_t),
-    ("hash", POINTER(Hash)), ("stats", POINTER(Stats)), ("value_size", c_uint64))
+    ("hash", POINTER(Hash)), ("stats", POINTER(Stats)), ("value_size", c_uint64),
+    ("sketch", POINTER(c_float)))
 Query = _struct("Query", ("size", c_size_t), ("name", c_char_p), ("op", c_char_p),
                 ("step", c_int64), ("occurrence", c_uint64))
 

@@ -1,7 +1,7 @@
 """What torch.compile needs from a recording, and a recording from torch.compile.
 
-- What it traces runs no module hooks: while it traces, ours are functions that do nothing. A C
-  function in the traced code would break the graph, or be an error under `fullgraph=True`.
+- While it traces, it finds torch.nn.Module.__call__ as it is. A C function in the traced code would
+  break the graph, or be an error under `fullgraph=True`.
 - What the compiler itself calls is no part of the program.
 - A graph that inductor made is opaque: of its calls some are dispatcher calls and the kernels
   between them are not, so none is recorded. Its results are inputs of the program, read by a
@@ -13,9 +13,8 @@ import contextlib
 import functools
 
 import torch
-from torch.nn.modules import module as module_hooks
 
-from goldentrace import _hooks, native
+from goldentrace import native, scopes
 from goldentrace.imports import after_import
 
 
@@ -28,31 +27,17 @@ def _paused():
         native.resume()
 
 
-def _has_hooks_of_others():
-    """Whether torch.compile has to warn of global hooks, which the user may have registered."""
-    forward = (*module_hooks._global_forward_pre_hooks.values(),
-               *module_hooks._global_forward_hooks.values())
-    return bool(module_hooks._global_backward_pre_hooks or module_hooks._global_backward_hooks
-                or any(hook not in (_hooks.enter, _hooks.leave) for hook in forward))
-
-
 def _prepare_dynamo(dynamo):
-    def enter(module, args):
-        return None
-
-    def leave(module, args, output):
-        return None
-
-    for hook, nothing in ((_hooks.enter, enter), (_hooks.leave, leave)):
-        dynamo.decorators.substitute_in_graph(hook, skip_signature_check=True)(nothing)
-    module_hooks._has_any_global_hook = _has_hooks_of_others
+    # What it takes for unpatched is what it found when it was imported.
+    for module in (dynamo.utils, dynamo.variables.nn_module):
+        module.unpatched_nn_module_call = scopes.original
 
     handler = dynamo.callback.CompilationCallbackHandler  # it brackets every compilation
     install_callbacks = handler.install_callbacks
 
     @contextlib.contextmanager
     def paused_install_callbacks(self, *arguments, **options):
-        with _paused(), install_callbacks(self, *arguments, **options):
+        with _paused(), scopes.unwatched(), install_callbacks(self, *arguments, **options):
             yield
 
     handler.install_callbacks = paused_install_callbacks

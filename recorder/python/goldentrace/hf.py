@@ -23,7 +23,7 @@ purity.force_reference()
 import torch  # noqa: E402
 import transformers  # noqa: E402
 
-from goldentrace import native, selfcheck  # noqa: E402
+from goldentrace import dry_run, native, selfcheck  # noqa: E402
 from goldentrace import recording as gt  # noqa: E402
 from goldentrace.checkpoint import Checkpoint  # noqa: E402
 from goldentrace.parameters import KnownParameters  # noqa: E402
@@ -204,9 +204,8 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=(), forced=None):
 
 
 def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dtype="bfloat16",
-                 attn="eager", device="cpu", max_new_tokens=None, ignore_eos=False, rules=(),
-                 compress="values=fast", fail_at_call=0, command=None, forced=None, parameters=None,
-                 strict=False, check_reads=False):
+                 attn="eager", device="cpu", max_new_tokens=None, ignore_eos=False, command=None,
+                 forced=None, parameters=None, strict=False, **options):
     """Records one greedy run of a loaded model. Returns (ids that went on, last-position logits).
 
     `forced` ids are fed in place of the model's choices. `max_new_tokens` is as many as are forced,
@@ -230,9 +229,9 @@ def record_model(model, ids, path, *, folder=None, tokenizer=None, prompt="", dt
                      for name, value in settings.items()],
         "stop_ids": stops,
     }
-    with gt.record(path, model, parameters=parameters, rules=rules, compress=compress,
-                   fail_at_call=fail_at_call, strict=strict, check_reads=check_reads,
-                   header=header_of(model, dtype, attn, device, command or sys.argv)) as recording:
+    with gt.record(path, model, parameters=parameters, strict=strict,
+                   header=header_of(model, dtype, attn, device, command or sys.argv),
+                   **options) as recording:
         recording.text(requests=[request])  # a run that dies has its prompt in the trace
         made, steps, logits = generate(recording, model, ids, max_new_tokens, stops, forced)
         recording.text(requests=[{**request, "output_ids": made,
@@ -255,9 +254,8 @@ def _record_run(run, model, tokenizer, parameters, options):
         model, ids, run["output"], parameters=parameters, tokenizer=tokenizer,
         prompt=run["prompt"] or "", dtype=options["dtype"], attn=options["attn"],
         device=options["device"], max_new_tokens=run["max_new_tokens"], forced=forced,
-        ignore_eos=options["ignore_eos"], rules=options["rules"], compress=options["compress"],
-        command=options["command"],
-        strict=options["strict"], check_reads=options["selfcheck"])
+        ignore_eos=options["ignore_eos"], command=options["command"], strict=options["strict"],
+        check_reads=options["selfcheck"], **options["keep"])
     summary = json.loads(native.summary())
     counters = {name: c["value"] for name, c in summary["counters"].items() if c["value"]}
     print(f"recorded {run['output']}: {summary['calls']} calls, {len(ids)} prompt + "
@@ -287,7 +285,10 @@ def main(options):
     status = 0
     for run in options["runs"]:
         try:
-            _record_run(run, model, tokenizer, parameters, options)
+            if options["dry_run"]:
+                print(dry_run.report(run, model, *inputs_of(run, tokenizer), parameters, options))
+            else:
+                _record_run(run, model, tokenizer, parameters, options)
         except Exception as error:  # noqa: BLE001  whatever running a model can throw
             message = message_of(error)
             if len(options["runs"]) > 1 and not message.startswith(run["origin"]):

@@ -182,6 +182,7 @@ class Tensor(Value):
         self.placement = _placement(record.placement)
         self.rows = _rows(record)
         self.stats = _stats(record.stats.contents) if record.stats else None
+        self.sketch = _list(record.sketch, capi.SKETCH_SUMS) if record.sketch else None
 
     def __repr__(self):
         return f"<tensor {self.name!r} of {self.op}, step {self.step}, {self.dtype} {self.shape}>"

@@ -6,10 +6,10 @@ import json
 import weakref
 
 import torch
-from torch.nn.modules import module as module_hooks
 from torch.nn.parameter import is_lazy
 
-from goldentrace import _hooks, compilers, native, purity  # noqa: F401  compilers: for its effect
+from goldentrace import _hooks, native, purity, scopes
+from goldentrace import compilers  # noqa: F401  for its effect
 from goldentrace.native import RecordingError, check, tensor_hash  # noqa: F401  tensor_hash: public
 from goldentrace.parameters import KnownParameters
 
@@ -32,24 +32,30 @@ def _cuda_environment():
 class Recording:
     """A running recording, from `Recording(path)` until `close()`. `record` is the usual way.
 
+    `keep`, `rules`, `compress`, `only_where_differs` and `differing_calls` are the options of the
+    `record` program: what is kept of the tensors that calls write. `check_reads` hashes whatever a
+    call reads again, so that no write behind torch's back is missed; `fail_at_call` forces a fault
+    inside the recorder, for tests.
+
     `adopt(module)`, if given, is called with each module that is called outside every named one
     and has no name yet; it may give one by `name_modules`."""
 
-    def __init__(self, path, *, header=None, rules=(), compress="values=fast",
-                 check_reads=False, fail_at_call=0, adopt=None):
+    def __init__(self, path, *, header=None, adopt=None, keep="golden", rules=(),
+                 compress="values=fast", only_where_differs="", differing_calls=8,
+                 check_reads=False, fail_at_call=0):
         facts = {"engine": "torch", "engine_version": torch.__version__, **(header or {})}
         facts["environment"] = {"torch": torch.__version__, **_cuda_environment(),
                                 **facts.get("environment", {})}
-        options = {"rules": list(rules), "compress": compress, "fail_at_call": fail_at_call,
-                   "check_reads": check_reads}
+        options = {"keep": keep, "rules": list(rules), "compress": compress,
+                   "only_where_differs": str(only_where_differs),
+                   "differing_calls": differing_calls, "check_reads": check_reads,
+                   "fail_at_call": fail_at_call}
         check(native.start(str(path).encode(), json.dumps(facts).encode(),
                            json.dumps(options).encode()))
         self._modules = {}  # id: weak reference
         _hooks.start(adopt)
-        self._hooks = [
-            module_hooks.register_module_forward_pre_hook(_hooks.enter),
-            module_hooks.register_module_forward_hook(_hooks.leave, always_call=True),
-        ]
+        if keep != "tokens":
+            scopes.watch()
 
     def step(self, number):
         """Calls from now on belong to forward pass `number`; 0 is the prefill."""
@@ -63,6 +69,17 @@ class Recording:
             yield
         finally:
             native.resume()
+
+    @contextlib.contextmanager
+    def idle(self):
+        """No thread's calls inside the block are recorded, and torch runs as fast as without us. No
+        module may be entered before the block and left in it."""
+        native.pause_all()
+        try:
+            with scopes.unwatched():
+                yield
+        finally:
+            native.resume_all()
 
     def text(self, requests=(), steps=()):
         """Adds prompts, tokens and steps; dicts with the fields of src/event/run.h."""
@@ -127,25 +144,22 @@ class Recording:
 
     def close(self):
         """Ends the recording; RecordingError when the trace is not whole."""
-        for hook in self._hooks:
-            hook.remove()
+        scopes.unwatch()
         _hooks.stop()
         self._modules = {}
         check(native.stop())
 
 
 @contextlib.contextmanager
-def record(path, model=None, *, checkpoint=None, parameters=None, header=None, rules=(),
-           compress="values=fast", strict=False, check_reads=False, fail_at_call=0):
+def record(path, model=None, *, checkpoint=None, parameters=None, header=None, strict=False,
+           **options):
     """Records every dispatcher call of the block into the trace file `path`.
 
-    `checkpoint` and `parameters` are those of `add_model`. `rules` are `--rule` texts and
-    `compress` is that of `--compress`; `header` overrides header fields. Raises RecordingError at
-    the end when the trace is not whole; an exception of the block itself passes untouched. What in
-    `model` is not its authors' code, or makes it a doubtful oracle, is stored in the trace;
-    `strict` raises RecordingError instead, before anything is written. `check_reads` hashes
-    whatever a call reads again, so that no write behind torch's back is missed. `fail_at_call`
-    forces a fault inside the recorder, for tests."""
+    `checkpoint` and `parameters` are those of `add_model`; `header` overrides header fields; the
+    other options are `Recording`'s. Raises RecordingError at the end when the trace is not whole; an
+    exception of the block itself passes untouched. What in `model` is not its authors' code, or
+    makes it a doubtful oracle, is stored in the trace; `strict` raises RecordingError instead,
+    before anything is written."""
     facts = dict(header or {})
     if model is not None:
         facts["modules"], impurities = purity.inspect_model(model)
@@ -154,8 +168,7 @@ def record(path, model=None, *, checkpoint=None, parameters=None, header=None, r
         if strict and refused:
             more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
             raise RecordingError(f"strict: {refused[0]}{more}")
-    recording = Recording(path, header=facts, rules=rules, compress=compress,
-                          check_reads=check_reads, fail_at_call=fail_at_call)
+    recording = Recording(path, header=facts, **options)
     try:
         if model is not None:
             recording.add_model(model, checkpoint, parameters)

@@ -1,7 +1,7 @@
 """The recording of a script that knows nothing of it: from its `import torch` to its end.
 
 Started by the sitecustomize that `record -- COMMAND` puts on PYTHONPATH. Options are in
-$GOLDENTRACE_SCRIPT as JSON: output, rules, compress. Nothing here may disturb the script."""
+$GOLDENTRACE_SCRIPT as JSON: output, keep. Nothing here may disturb the script."""
 
 import contextlib
 import functools
@@ -36,8 +36,7 @@ def begin():
     header = {"command": command, "environment": {
         "python": platform.python_version(), "platform": platform.platform()}}
     adoption = Adoption()
-    _recording = Recording(output, header=header, rules=options["rules"],
-                           compress=options["compress"], adopt=adoption.adopt)
+    _recording = Recording(output, header=header, adopt=adoption.adopt, **options["keep"])
     adoption.recording = _recording
     _process = os.getpid()
     os.register_at_fork(before=_hold_signals, after_in_parent=_let_signals_through,

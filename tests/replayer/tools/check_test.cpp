@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -90,10 +91,25 @@ const Broken kBroken[] = {
      [](SmallTrace& t) { t.program.writes[1].version = 1; }},
     {"undefined memory has a digest",
      [](SmallTrace& t) { t.program.writes[1].flags |= kWriteUndefined; }},
+    {"undefined memory has a digest",
+     [](SmallTrace& t) {
+       t.program.writes[1].flags = kWriteUndefined | kWriteSketch;
+       t.program.sketches.emplace_back();
+     }},
     {"stats are of another number or kind of elements",
      [](SmallTrace& t) { t.program.stats[0].count = 5; }},
     {"stats are of another number or kind of elements",
      [](SmallTrace& t) { t.program.tensors[2].dtype = DType::kInt32; }},
+    {"sketch of other elements than real floats",
+     [](SmallTrace& t) {
+       t.program.tensors[2].dtype = DType::kInt32;
+       t.program.writes[0].flags &= static_cast<std::uint8_t>(~kWriteStats);
+       t.program.stats.clear();
+     }},
+    {"sketch is not finite",
+     [](SmallTrace& t) { t.program.sketches[0][1] = std::numeric_limits<float>::quiet_NaN(); }},
+    {"sketch is not finite",
+     [](SmallTrace& t) { t.program.sketches[0][9] = -std::numeric_limits<float>::infinity(); }},
     {"value is said to be kept and has no hash",
      [](SmallTrace& t) { t.program.writes[1].flags = kWriteValue; }},
     {"value of a write is said to be kept and is not there",
@@ -192,6 +208,7 @@ TEST_F(Check, PartsOfOtherValuesMayLieBetweenThoseOfOne) {
     if (damaged) data.back() ^= std::byte{1};
     SmallTrace trace;
     trace.header.major = kFormatMajor;
+    trace.header.minor = kFormatMinor;
     testing::FileBuilder builder;
     builder.add(ChunkKind::kHeader, encode_header(trace.header));
     for (const ValuePart& part : parts) {
@@ -306,6 +323,7 @@ TEST_F(Check, UnknownKindsOfChunksAndCountersAreNoFault) {
   testing::FileBuilder builder;
   SmallTrace trace;
   trace.header.major = kFormatMajor;
+  trace.header.minor = kFormatMinor;
   builder.add(ChunkKind::kHeader, encode_header(trace.header));
   builder.add(static_cast<ChunkKind>(99), to_bytes("of a later version"));
   Summary summary;
@@ -320,6 +338,7 @@ TEST_F(Check, AnUnknownCodecIsNoAnswer) {
   testing::FileBuilder builder;
   SmallTrace trace;
   trace.header.major = kFormatMajor;
+  trace.header.minor = kFormatMinor;
   builder.add(ChunkKind::kHeader, encode_header(trace.header));
   builder.add(ChunkKind::kText, to_bytes("text"), 0, 0, static_cast<Codec>(77));
   builder.add(ChunkKind::kSummary, encode_summary({}));

@@ -31,7 +31,8 @@ struct SmallTrace {
   bool index_values = true;
 
   // Six float32 in memory from outside (storage 0), a parameter by value (storage 1), and two
-  // calls: one writes storage 2 by value and stats, the next one writes it again, a decision.
+  // calls: one writes storage 2 by value, stats and sketch, the next one writes it again, a
+  // decision.
   SmallTrace();
   [[nodiscard]] Bytes file() const;
 };
@@ -64,8 +65,10 @@ inline SmallTrace::SmallTrace() {
                    {NodeKind::kTensor, 1, 2},
                    {NodeKind::kTensor, 2, 2}};
   program.stats = {{6, 0, 0, 0, 0, 0, 0, 1, 3, 2}};
-  program.writes = {{2, 1, kWriteHashed | kWriteStats | kWriteValue, result.hash, 0},
-                    {2, 2, kWriteHashed | kWriteValue | kWriteDecision, decision.hash, 0}};
+  program.sketches.resize(1);
+  program.sketches[0][63] = -2;
+  program.writes = {{2, 1, kWriteHashed | kWriteStats | kWriteValue | kWriteSketch, result.hash},
+                    {2, 2, kWriteHashed | kWriteValue | kWriteDecision, decision.hash}};
   Call first{.op = 0, .scope = 1, .arguments = 2, .results = 1, .writes = 1};
   first.end_node = 3;
   first.first_result = 2;

@@ -69,6 +69,7 @@ TEST_F(Trim, CallsOutsideTheFilterAreGoneAndTheRestIsNumberedAnew) {
   EXPECT_EQ(program.nodes,
             (std::vector<Node>{{NodeKind::kTensor, 1, 0}, {NodeKind::kTensor, 2, 0}}));
   EXPECT_EQ(program.writes[0].version, 2u);
+  EXPECT_TRUE(program.sketches.empty()) << "the sketch was of the other call";
   EXPECT_TRUE(program.externals.empty()) << "no kept call reads it";
   EXPECT_EQ(program.rows, (std::vector<TensorRow>{{0, {3, 0, 2, 7}}}));
   EXPECT_EQ(trace->timings()->at(0), (Timing{0, 130, 5}));
@@ -132,7 +133,8 @@ TEST_F(Trim, DroppedValuesLeaveWhatExecutionNeeds) {
   write(small.file());
   const auto trace = trimmed({.drop_values = true});
   const ProgramChunk program = program_of(*trace);
-  EXPECT_EQ(program.writes[0].flags, kWriteHashed | kWriteStats);
+  EXPECT_EQ(program.writes[0].flags, kWriteHashed | kWriteStats | kWriteSketch);
+  EXPECT_EQ(program.sketches, small.program.sketches);
   EXPECT_EQ(program.writes[1].flags, kWriteHashed | kWriteValue | kWriteDecision);
   EXPECT_FALSE(trace->has_value(program.writes[0].hash));
   EXPECT_EQ(*trace->value(program.writes[1].hash), small.values[3].bytes);
@@ -204,6 +206,9 @@ TEST_F(Trim, EveryKindOfNodeAndNoteSurvivesBeingNumberedAnew) {
     EXPECT_EQ(after.dictionary().describe_tensor(static_cast<std::uint32_t>(got.nodes[n].value)),
               before.dictionary().describe_tensor(static_cast<std::uint32_t>(want.nodes[n].value)));
   }
+  ASSERT_EQ(want.sketches.size(), 2u);
+  ASSERT_EQ(got.sketches.size(), 4u);
+  EXPECT_EQ(std::vector(got.sketches.begin(), got.sketches.begin() + 2), want.sketches);
   EXPECT_EQ(got.placements.size(), want.placements.size());
   EXPECT_EQ(got.layouts.size(), want.layouts.size());
   EXPECT_EQ(got.rows.size(), want.rows.size());

@@ -137,6 +137,44 @@ TEST(CapiWriter, ATensorIsAForeignCallWithItsNotes) {
   EXPECT_LE((*timings)[0].start_ns, (*timings)[1].start_ns);
 }
 
+TEST(CapiWriter, ASketchStandsInForBytesThatAreNotKept) {
+  const TempFolder folder;
+  const std::string path = folder.file("t.fb");
+  const WriterHandle writer = open_writer(path);
+  std::vector<float> numbers(100);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 1.0F / static_cast<float>(i + 1);
+  const std::vector<std::int64_t> sizes = {4, 25};
+  const std::uint32_t flags[] = {0, GOLDENTRACE_TENSOR_NO_VALUE,
+                                 GOLDENTRACE_TENSOR_NO_VALUE | GOLDENTRACE_TENSOR_NO_STATS};
+  const std::vector<float> kept(100, 1.0F);
+  goldentrace_tensor tensor = tensor_of("floats", GOLDENTRACE_FLOAT32, sizes, nullptr);
+  for (const std::uint32_t flag : flags) {
+    tensor.flags = flag;
+    tensor.data = flag == 0 ? kept.data() : numbers.data();
+    ASSERT_DONE(goldentrace_writer_tensor(writer.get(), &tensor, nullptr));
+  }
+  tensor = tensor_of("ints", GOLDENTRACE_INT32, sizes, numbers.data());
+  tensor.flags = GOLDENTRACE_TENSOR_NO_VALUE;
+  ASSERT_DONE(goldentrace_writer_tensor(writer.get(), &tensor, nullptr));
+  ASSERT_DONE(goldentrace_writer_close(writer.get()));
+
+  const ReaderHandle reader = open_reader(path);
+  EXPECT_EQ(next_record(reader)->sketch, nullptr) << "the bytes say more";
+  const goldentrace_record* record = next_record(reader);
+  EXPECT_EQ(record->value_size, GOLDENTRACE_NO_VALUE);
+  EXPECT_NE(record->stats, nullptr);
+  ASSERT_NE(record->sketch, nullptr);
+  const std::int64_t count[] = {100};
+  const std::int64_t stride[] = {1};
+  const Digest digest = digest_tensor(
+      {reinterpret_cast<const std::byte*>(numbers.data()), DType::kFloat32, count, stride},
+      {.sketch = true});
+  EXPECT_TRUE(std::equal(digest.sketch.begin(), digest.sketch.end(), record->sketch,
+                         record->sketch + GOLDENTRACE_SKETCH_SUMS));
+  EXPECT_EQ(next_record(reader)->sketch, nullptr) << "no stats, no sketch";
+  EXPECT_EQ(next_record(reader)->sketch, nullptr) << "integers";
+}
+
 TEST(CapiWriter, EveryDtypeComesBack) {
   const TempFolder folder;
   const std::string path = folder.file("t.fb");

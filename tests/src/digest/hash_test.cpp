@@ -90,7 +90,7 @@ TEST(Hash, AViewHashesLikeItsDenseCopy) {
       SCOPED_TRACE(std::string(shape.why) + ", " + std::string(dtype_name(dtype)));
       const TensorView view{memory.data(), dtype, shape.sizes, shape.strides};
       const Bytes dense = gather(memory, item_size(dtype), shape);
-      EXPECT_EQ(digest_tensor(view, false).hash, hash_bytes(dense));
+      EXPECT_EQ(digest_tensor(view, {}).hash, hash_bytes(dense));
       EXPECT_EQ(dense_bytes(view), dense);
     }
   }
@@ -105,8 +105,9 @@ TEST(Hash, DependsOnBytesOnly) {
   const std::array<std::int64_t, 1> ones{1};
   const std::array<std::int64_t, 2> rows{3, 1};
   const char* want = "a452c472fbd34989607c201a331f5172";
-  EXPECT_EQ(to_hex(digest_tensor({data, DType::kInt64, line, ones}, true).hash), want);
-  EXPECT_EQ(to_hex(digest_tensor({data, DType::kFloat64, square, rows}, true).hash), want);
+  EXPECT_EQ(to_hex(digest_tensor({data, DType::kInt64, line, ones}, {.stats = true}).hash), want);
+  EXPECT_EQ(to_hex(digest_tensor({data, DType::kFloat64, square, rows}, {.stats = true}).hash),
+            want);
 }
 
 }  // namespace

@@ -1,20 +1,20 @@
-// `stats`: the definition of schema/FORMAT.md written once more, its test vectors, and a table of
-// elements that need care.
+// `stats`: the test vectors of schema/FORMAT.md, and a table of elements that need care. That they
+// equal the definition on every machine: same_bits_test.cpp.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "src/digest/digest.h"
-#include "tests/support/traces.h"
+#include "tests/src/digest/reference.h"
 
 namespace goldentrace {
 namespace {
+
+using testing::expect_same;
+using testing::reference_stats;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -24,73 +24,11 @@ Digest digest_of(DType dtype, const std::vector<T>& elements) {
   const std::array<std::int64_t, 1> sizes{static_cast<std::int64_t>(elements.size())};
   const std::array<std::int64_t, 1> strides{1};
   return digest_tensor({reinterpret_cast<const std::byte*>(elements.data()), dtype, sizes, strides},
-                       true);
+                       {.stats = true});
 }
 
 Stats stats_of(const std::vector<double>& elements) {
   return digest_of(DType::kFloat64, elements).stats;
-}
-
-// FORMAT.md's definition, one clause after the other.
-Stats reference(const std::vector<double>& x) {
-  Stats stats;
-  stats.count = x.size();
-  std::vector<double> ordinary;
-  for (const double value : x) {
-    if (std::isnan(value))
-      ++stats.nan;
-    else if (value == kInf)
-      ++stats.positive_infinity;
-    else if (value == -kInf)
-      ++stats.negative_infinity;
-    else if (value >= 1e30 || value <= -1e30)
-      ++stats.sentinel;
-    else
-      ordinary.push_back(value);
-  }
-  if (!ordinary.empty()) {
-    stats.zero = static_cast<std::uint64_t>(std::count(ordinary.begin(), ordinary.end(), 0.0));
-    stats.min = *std::min_element(ordinary.begin(), ordinary.end());
-    stats.max = *std::max_element(ordinary.begin(), ordinary.end());
-  }
-  if (stats.min == 0) stats.min = 0.0;
-  if (stats.max == 0) stats.max = 0.0;
-  for (std::size_t block = 0; block < x.size(); block += 4096) {
-    double sum = 0;
-    double squares = 0;
-    for (std::size_t lane = 0; lane < 64; ++lane) {
-      volatile double lane_sum = 0;  // volatile: no fused multiply-add, no reordering
-      volatile double lane_squares = 0;
-      for (std::size_t i = block + lane; i < std::min(block + 4096, x.size()); i += 64) {
-        if (!(std::fabs(x[i]) < 1e30)) continue;
-        const volatile double square = x[i] * x[i];
-        lane_sum = lane_sum + x[i];
-        lane_squares = lane_squares + square;
-      }
-      sum += lane_sum;
-      squares += lane_squares;
-    }
-    stats.sum += sum;
-    stats.sum_squares += squares;
-  }
-  return stats;
-}
-
-// Equal to the last bit, signs of zeros too.
-void expect_same(const Stats& got, const Stats& want) {
-  EXPECT_EQ(got.count, want.count);
-  EXPECT_EQ(got.nan, want.nan);
-  EXPECT_EQ(got.positive_infinity, want.positive_infinity);
-  EXPECT_EQ(got.negative_infinity, want.negative_infinity);
-  EXPECT_EQ(got.sentinel, want.sentinel);
-  EXPECT_EQ(got.zero, want.zero);
-  const std::pair<double, double> figures[] = {{got.min, want.min},
-                                               {got.max, want.max},
-                                               {got.sum, want.sum},
-                                               {got.sum_squares, want.sum_squares}};
-  for (const auto& [g, w] : figures) {
-    EXPECT_EQ(std::bit_cast<std::uint64_t>(g), std::bit_cast<std::uint64_t>(w)) << g << ' ' << w;
-  }
 }
 
 TEST(Stats, CountsAndMeasuresEachKindOfElement) {
@@ -126,7 +64,7 @@ TEST(Stats, CountsAndMeasuresEachKindOfElement) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.why);
     expect_same(stats_of(c.elements), c.want);
-    expect_same(reference(c.elements), c.want);
+    expect_same(reference_stats(c.elements), c.want);
   }
 }
 
@@ -157,7 +95,7 @@ TEST(Stats, SumsEqualTheDefinitionToTheLastBit) {
     std::vector<double> elements(size);
     for (double& x : elements) x = (next() - 0.5) * std::exp2(40 * next() - 20);
     for (std::size_t i = 0; i < size; i += 97) elements[i] = i % 2 == 0 ? kNan : 0.0;
-    expect_same(stats_of(elements), reference(elements));
+    expect_same(stats_of(elements), reference_stats(elements));
   }
 }
 
@@ -178,7 +116,8 @@ TEST(Stats, DoNotDependOnStrides) {
   const std::array<std::int64_t, 1> sizes{5000};
   const std::array<std::int64_t, 1> strides{2};
   const Digest strided = digest_tensor(
-      {reinterpret_cast<const std::byte*>(memory.data()), DType::kFloat32, sizes, strides}, true);
+      {reinterpret_cast<const std::byte*>(memory.data()), DType::kFloat32, sizes, strides},
+      {.stats = true});
   const Digest contiguous = digest_of(DType::kFloat32, dense);
   EXPECT_EQ(strided.hash, contiguous.hash);
   expect_same(strided.stats, contiguous.stats);
@@ -191,11 +130,10 @@ TEST(Stats, AreForRealFloatsAndOnRequestOnly) {
   EXPECT_EQ(digest_of(DType::kFloat16, std::vector<std::uint16_t>{0x3c00}).stats.sum, 1.0);
   const std::array<double, 1> one{1.0};
   const std::array<std::int64_t, 1> sizes{1};
-  EXPECT_EQ(
-      digest_tensor({reinterpret_cast<const std::byte*>(one.data()), DType::kFloat64, sizes, sizes},
-                    false)
-          .stats,
-      Stats{});
+  EXPECT_EQ(digest_tensor(
+                {reinterpret_cast<const std::byte*>(one.data()), DType::kFloat64, sizes, sizes}, {})
+                .stats,
+            Stats{});
 }
 
 }  // namespace

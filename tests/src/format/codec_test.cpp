@@ -29,6 +29,7 @@ void expect_same(const ProgramChunk& got, const ProgramChunk& want) {
   EXPECT_EQ(got.nodes, want.nodes);
   EXPECT_EQ(got.writes, want.writes);
   EXPECT_EQ(got.stats, want.stats);
+  EXPECT_EQ(got.sketches, want.sketches);
   EXPECT_EQ(got.placements, want.placements);
   EXPECT_EQ(got.layouts, want.layouts);
   EXPECT_EQ(got.rows, want.rows);

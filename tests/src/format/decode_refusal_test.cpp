@@ -61,6 +61,7 @@ struct Columns {
   std::vector<std::uint64_t> stats_counts;  // every other integer column
   std::vector<double> stats_figures;        // min, max, sum
   std::vector<double> stats_squares;
+  std::vector<float> write_sketch;
 };
 
 Bytes encode(const Columns& c) {
@@ -71,16 +72,17 @@ Bytes encode(const Columns& c) {
       wire::CreateAmbient(b, false, false, false, false, c.autocast_dtype, c.default_dtype, 0, 1)};
   const auto* n = &c.stats_counts;
   const auto* f = &c.stats_figures;
-  return finish(b, wire::CreateProgramDirect(
-                       b, 0, 0, 0, 0, 0, 0, 0, 0, nullptr, nullptr, nullptr, &c.geometry_rank,
-                       &c.geometry_extent, &c.storage_bytes, &c.storage_device, &c.tensor_storage,
-                       &c.tensor_geometry, &c.tensor_dtype, &c.tensor_flags, &c.tensor_offset,
-                       &ambients, &c.external_call, &c.external_storage, &c.external_version,
-                       &c.external_kind, &external_hash, &c.call_operator, &c.call_scope,
-                       &c.call_step, &c.call_ambient, &c.call_flags, &c.call_arguments,
-                       &c.call_results, &c.call_writes, &c.node_kind, &c.node_value, &c.node_wide,
-                       &c.node_version, &c.write_tensor, &c.write_version, &c.write_flags,
-                       &write_hash, &c.stats_count, n, n, n, n, n, f, f, f, &c.stats_squares));
+  return finish(
+      b, wire::CreateProgramDirect(
+             b, 0, 0, 0, 0, 0, 0, 0, 0, nullptr, nullptr, nullptr, &c.geometry_rank,
+             &c.geometry_extent, &c.storage_bytes, &c.storage_device, &c.tensor_storage,
+             &c.tensor_geometry, &c.tensor_dtype, &c.tensor_flags, &c.tensor_offset, &ambients,
+             &c.external_call, &c.external_storage, &c.external_version, &c.external_kind,
+             &external_hash, &c.call_operator, &c.call_scope, &c.call_step, &c.call_ambient,
+             &c.call_flags, &c.call_arguments, &c.call_results, &c.call_writes, &c.node_kind,
+             &c.node_value, &c.node_wide, &c.node_version, &c.write_tensor, &c.write_version,
+             &c.write_flags, &write_hash, &c.stats_count, n, n, n, n, n, f, f, f, &c.stats_squares,
+             nullptr, nullptr, nullptr, &c.write_sketch));
 }
 
 using Damage = std::function<void(Columns&)>;
@@ -169,6 +171,27 @@ TEST(DecodeProgram, RefusesColumnsThatRunOutOrAreLeftOver) {
          c.stats_count = c.stats_counts = {1};
          c.stats_figures = c.stats_squares = {1};
        },
+       "longer than its calls"},
+      {"sketches run out", [](Columns& c) { c.write_flags = {kWriteSketch}; }, "sketches run out"},
+      {"a sketch is cut",
+       [](Columns& c) {
+         c.write_flags = {kWriteSketch};
+         c.write_sketch.resize(63);
+       },
+       "a sketch is cut"},
+      {"a sketch and one number",
+       [](Columns& c) {
+         c.write_flags = {kWriteSketch};
+         c.write_sketch.resize(65);
+       },
+       "a sketch is cut"},
+      {"sketches left over",
+       [](Columns& c) {
+         c.write_flags = {kWriteSketch};
+         c.write_sketch.resize(128);
+       },
+       "longer than its calls"},
+      {"a sketch of nobody", [](Columns& c) { c.write_sketch.resize(64); },
        "longer than its calls"},
       {"extents run out",
        [](Columns& c) {
@@ -289,10 +312,10 @@ TEST(DecodeProgram, NumbersOfALaterVersionAreUnsupportedNotCorrupt) {
       {"external kind",
        [](Columns& c) {
          c.external_call = c.external_storage = c.external_version = {0};
-         c.external_kind = {2};
+         c.external_kind = {3};
          c.external_hashes = 1;
        },
-       "external kind 2", Code::kUnsupported},
+       "external kind 3", Code::kUnsupported},
   };
   expect_refused(cases);
 }

@@ -100,6 +100,7 @@ TEST(Difference, EachPartOfACallCounts) {
       {"an argument", [](ProgramChunk& c) { c.nodes[5].value = 4; }, 1},
       {"a version", [](ProgramChunk& c) { c.nodes[0].version = 8; }, 0},
       {"stats", [](ProgramChunk& c) { c.stats[0].sum += 1; }, 0},
+      {"a sketch", [](ProgramChunk& c) { c.sketches[1][63] += 1; }, 1},
       {"a hash", [](ProgramChunk& c) { ++c.writes[2].hash.high; }, 1},
       {"the operator's name", [](ProgramChunk& c) { c.operators[c.calls[1].op].name = "x"; }, 1},
       {"an input", [](ProgramChunk& c) { ++c.externals[1].hash.low; }, 2},

@@ -129,7 +129,7 @@ TEST(Reader, FilesThatAreNoTraceAreRefusedByName) {
   Bytes newer = make_trace(0);
   newer[8] = std::byte{2};
   Bytes minor = make_trace(0);
-  minor[10] = std::byte{1};
+  minor[10] = std::byte{kFormatMinor + 1};
   const Bytes whole = make_trace(0);
   Bytes twice = make_trace(0);
   const Bytes again = twice;
@@ -147,7 +147,7 @@ TEST(Reader, FilesThatAreNoTraceAreRefusedByName) {
       {"short text", to_bytes("x"), Code::kCorrupt, "not a goldentrace file"},
       {"line ends converted", to_bytes("\x89GTRC\n\x1a\x01 and more"), Code::kCorrupt,
        "not a goldentrace file"},
-      {"newer major version", newer, Code::kUnsupported, "format version 2.0"},
+      {"newer major version", newer, Code::kUnsupported, "format version 2."},
       {"minor version unlike the header chunk's", minor, Code::kCorrupt, "version differs"},
       {"cut in the file header", Bytes(whole.begin(), whole.begin() + 12), Code::kCorrupt,
        "ends before its first chunk"},

@@ -141,6 +141,7 @@ Bytes value_in_parts(std::uint64_t second_offset, bool with_second, std::uint64_
   FileBuilder builder;
   Header header = testing::sample_header();
   header.major = kFormatMajor;
+  header.minor = kFormatMinor;
   builder.add(ChunkKind::kHeader, encode_header(header));
   builder.add(ChunkKind::kValues,
               encode_values(std::vector<ValuePart>{{hash, total, 0, 5}}, to_bytes("first")));

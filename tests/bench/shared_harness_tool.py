@@ -1,0 +1,65 @@
+"""goldentrace as modes of the overhead harness that measures the peers: run_all.py --tool
+THIS_FILE:GoldentraceStats. A record() call is one recording, from its start to the closed file."""
+
+import os
+import pathlib
+import sys
+import tempfile
+import time
+
+import modes
+
+BUILD = pathlib.Path(os.environ.get("GOLDENTRACE_BUILD",
+                                    pathlib.Path(__file__).parents[2] / "build"))
+sys.path.insert(0, str(BUILD / "python"))
+
+import goldentrace  # noqa: E402
+from goldentrace.checkpoint import Checkpoint  # noqa: E402
+from goldentrace.parameters import KnownParameters  # noqa: E402
+
+
+class Goldentrace(modes.Mode):
+    """The model has a checkpoint, as for `record hf`: parameters are names, hashes and recipes."""
+    rules = ()
+    options = {}
+
+    def setup(self, model):
+        self.model = model
+        self.folder = tempfile.TemporaryDirectory()
+        model.save_pretrained(self.folder.name)
+        self.parameters = KnownParameters(Checkpoint(self.folder.name))
+        with goldentrace.record(pathlib.Path(self.folder.name) / "first.fb", model=model,
+                                parameters=self.parameters):
+            pass  # every hash is known from now on, as of a model that is recorded many times
+
+    def record(self, phase, fn, steps):
+        path = pathlib.Path(self.out) / "trace.fb"
+        recording = goldentrace.Recording(path, rules=self.rules, **self.options)
+        recording.add_model(self.model, parameters=self.parameters)
+        began = time.perf_counter()
+        for _ in range(steps):
+            fn()
+        self.run_s = time.perf_counter() - began
+        recording.close()
+
+
+class GoldentraceHash(Goldentrace):
+    name, what = "goldentrace_hash", "goldentrace, program and hash"
+    rules = ("scope=**:hash",)
+
+
+class GoldentraceStats(Goldentrace):
+    name, what = "goldentrace_stats", "goldentrace, program, hash and stats"
+    rules = ("scope=**:stats",)
+
+
+class GoldentraceSketch(Goldentrace):
+    name, what = "goldentrace_sketch", "goldentrace, program, hash, stats and sketch"
+    rules = ("scope=**:sketch",)
+
+
+class GoldentraceValues(Goldentrace):
+    name, what = "goldentrace_values", "goldentrace, program and the values of every output"
+    rules = ("scope=**:values",)
+    options = {"compress": "values=none"}
+    values = True
