@@ -3,6 +3,8 @@
 #   make test     everything that CI checks
 #   make build    build/bin/record and build/bin/replay
 #   make fuzz SECONDS=60   lets every fuzz target search that long
+#   make bench    digests against XXH3, the recorder against plain eager and its peers (HARNESS=folder of theirs)
+#   make tsan     the recorder's tests under the thread sanitizer
 #   make test-older   the recorder against an older torch, and traces across the two (after make test)
 # PYTHON=... uses an interpreter that already has the packages of requirements.txt instead of making .venv.
 
@@ -13,6 +15,7 @@ FAULT = norm-without-one
 JOBS = $(shell nproc)
 OLDER_TORCH = 2.11.0
 SECONDS = 10
+HARNESS = ../shared/bench
 
 ifdef PYTHON
   python = $(PYTHON)
@@ -21,7 +24,7 @@ else
   environment = .venv/installed
 endif
 
-.PHONY: build demo test fuzz test-older packages clean
+.PHONY: bench build demo test tsan fuzz test-older packages clean
 .DEFAULT_GOAL := build
 
 packages:
@@ -63,6 +66,18 @@ test: packages $(environment)
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 	$(python) -m pytest -q -n $(JOBS) --dist loadgroup tests
 	$(MAKE) fuzz
+
+bench: build
+	cmake --build --preset release -j $(JOBS) --target digest_speed values_codec
+	build/bin/digest_speed
+	$(python) tests/bench/overhead.py --harness $(HARNESS)
+
+# LibTorch and its OpenMP library are not instrumented: tests/tsan.supp says what is not looked at.
+tsan: packages $(environment)
+	cmake --preset tsan -DGOLDENTRACE_PYTHON=$(python)
+	cmake --build --preset tsan -j $(JOBS) --target goldentrace_record_test goldentrace_inputs_test
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" build/tsan/bin/goldentrace_inputs_test
+	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" build/tsan/bin/goldentrace_record_test
 
 # Files from hostile hands, under the sanitizers. TARGETS="file text" are those alone.
 TARGETS =

@@ -104,6 +104,7 @@ struct VerifyReport {
 // Promoted: 0 when every call ran and every shape is the recorded one.
 inline int verify_exit_status(const VerifyReport& report) {
   if (!report.wrong_parameters.empty()) return 1;
+  if (report.calls == 0) return 2;
   switch (report.mode) {
     case VerifyMode::kExact:
       if (report.reproduced()) return 0;

@@ -88,6 +88,7 @@ json ops(const OpsReport& ops) {
           {"unmatched_oracle", ops.unmatched_oracle},
           {"unmatched_candidate", ops.unmatched_candidate},
           {"steps", ops.steps},
+          {"steps_without_digests", ops.bare_steps},
           {"outputs", ops.outputs},
           {"identical", ops.identical},
           {"differing_calls", ops.differing_calls},

@@ -365,6 +365,7 @@ std::string verify_headline(const VerifyReport& report) {
   if (!report.wrong_parameters.empty()) {
     return "DIVERGE  weights: these are not the parameters that were recorded";
   }
+  if (report.calls == 0) return "UNDECIDED  the trace holds no call to execute";
   if (report.mode == VerifyMode::kPromoted) {
     const std::string dtype(dtype_name(*report.promote));
     return exit == 0 ? "RUNS  promoted to " + dtype + ": every call ran, every shape as recorded"

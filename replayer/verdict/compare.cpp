@@ -89,6 +89,7 @@ class OpsComparison {
 
   Status compare_step(const StepCalls& oracle, const StepCalls& candidate) {
     const Alignment alignment = align(oracle.calls, candidate.calls);
+    const std::uint64_t outputs_before = report_.outputs;
     if (!oracle.calls.empty() && !candidate.calls.empty()) ++report_.steps;
     report_.oracle_calls += oracle.calls.size();
     report_.candidate_calls += candidate.calls.size();
@@ -107,6 +108,7 @@ class OpsComparison {
       ++next;
     }
     for (; next < oracle.calls.size(); ++next) see_unmatched(oracle.calls[next]);
+    if (!alignment.matched.empty() && report_.outputs == outputs_before) ++report_.bare_steps;
     note_unmatched(oracle.calls, alignment.only_oracle, report_.unmatched_oracle,
                    report_.unmatched_oracle_first);
     note_unmatched(candidate.calls, alignment.only_candidate, report_.unmatched_candidate,

@@ -41,9 +41,11 @@ Side describe_side(const TraceReader& trace) {
 
 void decide_ops(ReplayReport& report) {
   const OpsReport& ops = report.ops;
-  report.ops_rung.text = grouped(ops.outputs) + " outputs compared (" + std::to_string(ops.steps) +
-                         (ops.steps == 1 ? " step), " : " steps), ") + grouped(ops.identical) +
-                         " identical, " + grouped(ops.out_of_band) + " out of band";
+  std::string steps = std::to_string(ops.steps) + (ops.steps == 1 ? " step" : " steps");
+  if (ops.bare_steps > 0) steps = std::to_string(ops.steps - ops.bare_steps) + " of " + steps;
+  report.ops_rung.text = grouped(ops.outputs) + " outputs compared (" + steps + "), " +
+                         grouped(ops.identical) + " identical, " + grouped(ops.out_of_band) +
+                         " out of band";
   const bool constants = ops.constants_differing > 0;
   if (constants) {
     report.ops_rung.text += ", " + grouped(ops.constants_differing) + " with other constants";

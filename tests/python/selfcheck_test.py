@@ -34,7 +34,7 @@ def options(folder, trace):
     run = {"origin": "--token-ids", "output": str(trace), "prompt": None, "prompt_ids": PROMPT,
            "output_text": None, "output_ids": None, "max_new_tokens": NEW}
     return {"model": str(folder), "runs": [run], "dtype": "bfloat16", "attn": "eager",
-            "experts": "eager", "device": "cpu", "rules": [], "compress": "values=fast",
+            "experts": "eager", "device": "cpu", "keep": {}, "dry_run": False,
             "ignore_eos": True, "command": ["record"], "strict": False, "selfcheck": True,
             "replay": None}
 
