@@ -13,9 +13,11 @@ Result<std::unique_ptr<GoldenHashes>> GoldenHashes::open(const std::string& path
   auto trace = TraceReader::open(path);
   if (!trace.ok()) return trace.status();
   std::unique_ptr<GoldenHashes> golden(new GoldenHashes(std::move(*trace)));
-  const auto more = golden->program_.next();
-  if (!more.ok()) return more.status();
-  if (!*more) return Status(Code::kInvalidArgument, path + ": holds no calls to compare with");
+  do {
+    const auto more = golden->program_.next();
+    if (!more.ok()) return more.status();
+    if (!*more) return Status(Code::kInvalidArgument, path + ": holds no calls to compare with");
+  } while (golden->program_.chunk().calls.empty());
   return golden;
 }
 

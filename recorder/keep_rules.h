@@ -21,7 +21,7 @@ enum class Keep : std::uint8_t {
   kTokens,  // no call at all: text, tokens and top logits
   kGolden,  // the program of every step; hash, stats and sketch of the prefill, the first four decode
             // steps and the last one
-  kCuts,    // the program, hash and stats; the values of what every module hands back
+  kCuts,    // the program, hash and stats; of every module the value that it computed last
   kAll,     // the program and all values
 };
 

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "recorder/golden_hashes.h"
 #include "recorder/inputs.h"
 #include "recorder/keep_rules.h"
 #include "recorder/run_script.h"
@@ -95,6 +96,13 @@ Status run_python(const std::string& python, const std::string& module,
                                " (choose another with --python or GOLDENTRACE_PYTHON)"};
 }
 
+// Before anything is loaded or run.
+Status check_options(const goldentrace::KeepOptions& options) {
+  GOLDENTRACE_RETURN_IF_ERROR(check_keep(options));
+  if (options.only_where_differs.empty()) return {};
+  return goldentrace::GoldenHashes::open(options.only_where_differs).status();
+}
+
 void add_keep_options(CLI::App& app, goldentrace::KeepOptions& options) {
   app.add_option("--keep", options.keep, kKeepHelp)
       ->check(CLI::IsMember({"tokens", "golden", "cuts", "all"}));
@@ -169,7 +177,7 @@ Result<nlohmann::json> runs_json(const HfOptions& options, const std::vector<Run
 }
 
 Status record_hf(const HfOptions& options, const std::vector<std::string>& command) {
-  GOLDENTRACE_RETURN_IF_ERROR(check_keep(options.keep));
+  GOLDENTRACE_RETURN_IF_ERROR(check_options(options.keep));
   const auto inputs = read_runs(options);
   if (!inputs.ok()) return inputs.status();
   const auto runs = runs_json(options, *inputs);
@@ -208,7 +216,7 @@ int record_script(goldentrace::ScriptOptions& options) {
   } else if (options.output.empty()) {
     status = {Code::kInvalidArgument, "give the trace to write: -o TRACE"};
   } else {
-    status = check_keep(options.keep);
+    status = check_options(options.keep);
   }
   if (!status.ok()) {
     spdlog::error("{}", status.message());

@@ -95,7 +95,6 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
   if (at::in_parallel_region()) return nullptr;
   Session* session = active.load(std::memory_order_acquire);
   if (session == nullptr) return nullptr;
-  thread.last = {};
   ++thread.paused;  // as in on_end
   bool recorded = false;
   bool lost = false;

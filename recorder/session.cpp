@@ -167,7 +167,7 @@ Result<Hash128> Session::add_parameter(const std::string& name, ParameterKind ki
     parameter.sources = std::move(sources);
     if (recipe == Recipe::kValue) {
       if (kind == ParameterKind::kParameter) count(kParametersByValue, 1, name);
-      keep_value(parameter.hash, dense_bytes(view), tensor.element_size());
+      keep_value(parameter.hash, copy_of(host), tensor.element_size());
     }
   }
   // Of memory that reaches further, the rest is in no dictionary: its first read stores it whole.

@@ -70,13 +70,13 @@ struct Frame {
     bool fresh;  // storage of its own; else an argument written in place
     Write write;
     Digest digest;
-    std::vector<std::byte> value;
+    ValueBuffer value;  // empty where it is kept already
     std::unique_ptr<DeviceWork> work;  // hands over digest and value later
   };
   std::vector<NewBytes> news;
 
   // Of a search for calls that differ: the bytes, before the call, of storages that it writes.
-  std::vector<std::pair<c10::StorageImpl*, std::vector<std::byte>>> before;
+  std::vector<std::pair<c10::StorageImpl*, ValueBuffer>> before;
   DigestLevel level = DigestLevel::kHash;
   RunTasks run = nullptr;  // for digests of large tensors
 
@@ -95,7 +95,7 @@ struct ThreadState {
 
   // The last tensor that a call of this thread wrote, where it may be what a module hands back.
   struct Last {
-    at::Tensor tensor;  // kept until the next call begins
+    at::Tensor tensor;  // kept until the next call that writes, or the module is left
     std::uint64_t chunk = 0;  // the first call of the write's chunk
     std::uint32_t write = 0;  // there
     Hash128 hash;
@@ -161,7 +161,7 @@ class Session {
   void capture_argument(c10::StorageImpl* impl, Frame& frame);
   void capture_overwritten(Frame& frame);
   [[nodiscard]] bool searches() const { return differing_left_ > 0; }
-  void copy_before(Frame& frame) const;
+  void copy_before(Frame& frame);
   void keep_if_it_differs(Frame& frame);
   void repeat_arguments(Frame& frame);
   static void renumber_arguments(const c10::StorageImpl* impl, std::uint32_t version, Frame& frame);
@@ -178,7 +178,8 @@ class Session {
   const KeepRules::Answer* known_level(std::uint32_t scope, std::uint32_t op) const;
   void register_writes(Frame& frame);
   void append_call(Frame& frame, const ThreadState& thread);
-  void keep_value(const Hash128& hash, std::vector<std::byte> bytes, std::size_t item_size);
+  ValueBuffer copy_of(const at::Tensor& tensor);
+  void keep_value(const Hash128& hash, ValueBuffer bytes, std::size_t item_size);
   void add_pending(std::unique_ptr<DeviceWork> work, bool external, std::size_t item_size);
   void flush_parameters();
   void flush_chunk();

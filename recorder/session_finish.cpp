@@ -54,6 +54,7 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
 
   const std::lock_guard lock(mutex_);
   // Not after the last call that fits: what a module hands back is marked when the module is left.
+  if (!parameters_.empty()) flush_parameters();
   if (is_time_to_flush()) flush_chunk();
   if (failed) {
     forget_written(frame);
@@ -102,7 +103,6 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
   chunk.timings.push_back({thread.number, frame.start_ns, end_ns - frame.start_ns});
   ++calls_;
   if ((frame.flags & kCallFailed) != 0) count(kFailed, 1, frame.op->qualified);
-  if (!parameters_.empty()) flush_parameters();
   if (calls_ % kSweepEvery == 0) tensors_.sweep_some();
 }
 
@@ -180,7 +180,12 @@ void Session::digest(Frame::NewBytes& news, DigestLevel level, const Frame& fram
   const TensorView view = view_of(host);
   news.digest = digest_tensor(view, options);
   news.write.hash = news.digest.hash;
-  if (value) news.value = dense_bytes(view);
+  if (!value) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (kept_values_.contains(news.write.hash)) return;
+  }
+  news.value = copy_of(host);
 }
 
 void Session::note_last(const Frame& frame, ThreadState& thread, std::uint32_t first_write) {
@@ -197,7 +202,7 @@ void Session::keep_cut(ThreadState& thread) noexcept {
   if (!thread.last.tensor.defined()) return;
   try {
     const ThreadState::Last last = std::exchange(thread.last, {});
-    auto bytes = dense_bytes(view_of(host_tensor(last.tensor)));
+    ValueBuffer bytes = copy_of(last.tensor);
     const std::lock_guard lock(mutex_);
     ProgramChunk& chunk = builder_.chunk();
     // Another thread's calls may have filled the chunk; readers find the value by its hash.

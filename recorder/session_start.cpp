@@ -266,10 +266,10 @@ void Session::capture_external(StorageEntry& entry, c10::StorageImpl* impl, Exte
   external.kind = kind;
   const at::Tensor whole = whole_storage(impl);
   const bool on_device = device_->handles(whole);
-  std::vector<std::byte> bytes;
+  ValueBuffer bytes;
   if (!on_device) {
-    bytes = dense_bytes(view_of(whole));
-    external.hash = hash_bytes(bytes);
+    bytes = copy_of(whole);
+    external.hash = hash_bytes(bytes.bytes());
   }
   builder_.chunk().externals.push_back(external);
   if (kind == ExternalKind::kHole) {
@@ -309,11 +309,10 @@ void Session::capture_overwritten(Frame& frame) {
 
 // ---- calls that differ from a golden trace ------------------------------------------------------
 
-void Session::copy_before(Frame& frame) const {
+void Session::copy_before(Frame& frame) {
   for (const Frame::Input& input : frame.inputs) {
     if (input.role == ArgumentRole::kRead) continue;
-    frame.before.emplace_back(input.storage,
-                              dense_bytes(view_of(host_tensor(whole_storage(input.storage)))));
+    frame.before.emplace_back(input.storage, copy_of(whole_storage(input.storage)));
   }
 }
 
@@ -330,9 +329,9 @@ void Session::keep_if_it_differs(Frame& frame) {
   if (differing_left_ == 0) return;
   --differing_left_;
   for (Frame::NewBytes& news : frame.news) {
-    if ((news.write.flags & kWriteHashed) == 0 || !news.value.empty()) continue;
+    if ((news.write.flags & (kWriteHashed | kWriteValue)) != kWriteHashed) continue;
     news.write.flags |= kWriteValue;
-    news.value = dense_bytes(view_of(host_tensor(*news.tensor)));
+    news.value = copy_of(*news.tensor);
   }
   repeat_arguments(frame);
 }
@@ -344,20 +343,18 @@ void Session::repeat_arguments(Frame& frame) {
   for (const Frame::Input& input : frame.inputs) {
     StorageEntry& entry = *input.entry;
     if (entry.parameter || entry.content != Content::kKnown || entry.bytes == 0) continue;
-    if (entry.repeated == builder_.next_call()) continue;  // another argument of it
-    entry.repeated = builder_.next_call();
+    if (entry.repeated == builder_.next_call() + 1) continue;  // another argument of it
+    entry.repeated = builder_.next_call() + 1;
     const auto before = std::ranges::find(frame.before, input.storage,
                                           [](const auto& item) { return item.first; });
-    std::vector<std::byte> bytes =
-        before != frame.before.end()
-            ? before->second
-            : dense_bytes(view_of(host_tensor(whole_storage(input.storage))));
+    ValueBuffer bytes = before != frame.before.end() ? std::move(before->second)
+                                                     : copy_of(whole_storage(input.storage));
     External external;
     external.call = builder_.next_call();
     external.storage = entry.id;
     external.version = ++entry.version;
     external.kind = ExternalKind::kRepeated;
-    external.hash = hash_bytes(bytes);
+    external.hash = hash_bytes(bytes.bytes());
     builder_.chunk().externals.push_back(external);
     keep_value(external.hash, std::move(bytes), kItemSize);
     renumber_arguments(input.storage, entry.version, frame);
@@ -398,9 +395,19 @@ void Session::forget_written(const Frame& frame) {
   }
 }
 
-void Session::keep_value(const Hash128& hash, std::vector<std::byte> bytes, std::size_t item_size) {
-  if (!kept_values_.insert(hash).second) return;
-  const std::uint64_t size = bytes.size();
+ValueBuffer Session::copy_of(const at::Tensor& tensor) {
+  ValueBuffer buffer = writer_.buffers().take(tensor.nbytes());
+  write_dense(view_of(host_tensor(tensor)), buffer.bytes());
+  return buffer;
+}
+
+// Does nothing when the value is kept already.
+void Session::keep_value(const Hash128& hash, ValueBuffer bytes, std::size_t item_size) {
+  if (!kept_values_.insert(hash).second) {
+    writer_.buffers().give_back(std::move(bytes));
+    return;
+  }
+  const std::uint64_t size = bytes.capacity();
   writer_.push(WriterThread::Value{hash, std::move(bytes), item_size}, size);
 }
 

@@ -38,7 +38,7 @@ struct alignas(64) StorageEntry {
   std::uint32_t number = 0;  // of this entry
   bool has_view = false;
   bool parameter = false;  // as it is in the dictionary, and so in the checkpoint
-  std::uint64_t repeated = 0;  // the last call before which its bytes were stored once more
+  std::uint64_t repeated = 0;  // one more than the last call before which its bytes were stored again
   Content content = Content::kUnknown;
 };
 

@@ -26,6 +26,7 @@ void WriterThread::run() {
     Status status = write(*item);
     if (status_.ok()) status_ = std::move(status);
     if (auto* program = std::get_if<Program>(item)) give_back(std::move(program->chunk));
+    if (auto* value = std::get_if<Value>(item)) buffers_.give_back(std::move(value->bytes));
     *item = {};
     queue_.finish();
   }
@@ -35,7 +36,7 @@ Status WriterThread::write(Item& item) {
   try {
     if (auto* program = std::get_if<Program>(&item)) return write(*program);
     if (const auto* value = std::get_if<Value>(&item)) {
-      return writer_->write_value(value->hash, value->bytes, value->item_size);
+      return writer_->write_value(value->hash, value->bytes.bytes(), value->item_size);
     }
     if (const auto* parameters = std::get_if<std::vector<Parameter>>(&item)) {
       return writer_->write_parameters(*parameters);

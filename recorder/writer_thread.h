@@ -13,6 +13,7 @@
 #include "recorder/handover.h"
 #include "src/base/status.h"
 #include "recorder/pending.h"
+#include "recorder/value_buffer.h"
 #include "src/format/trace_writer.h"
 
 namespace goldentrace {
@@ -23,7 +24,7 @@ class WriterThread {
  public:
   struct Value {
     Hash128 hash;
-    std::vector<std::byte> bytes;
+    ValueBuffer bytes;
     std::size_t item_size = 1;
   };
   // A chunk, and what of it is not known yet.
@@ -41,6 +42,8 @@ class WriterThread {
   // In order of pushing; one thread at a time. `bytes` is the item's rough size, for the bound.
   // After a write error items are taken and thrown away: the model goes on, close() tells.
   void push(Item item, std::uint64_t bytes) { queue_.bring(std::move(item), bytes); }
+  // Memory for values.
+  ValueBuffers& buffers() { return buffers_; }
   // A chunk that was written, with its memory; a new one when none is there.
   std::unique_ptr<ProgramChunk> spare();
   // Writes what is queued, then summary, index and footer. The first error of all.
@@ -55,6 +58,7 @@ class WriterThread {
   std::unique_ptr<TraceWriter> writer_;
   Handover<Item> queue_{kMaxQueuedBytes};
   Status status_;  // of the thread, until it is joined
+  ValueBuffers buffers_;
   // Written chunks: never more than wait to be written.
   std::mutex spares_mutex_;
   std::vector<std::unique_ptr<ProgramChunk>> spares_;

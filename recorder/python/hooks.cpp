@@ -5,7 +5,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <pthread.h>
+#include <structmember.h>
 
+#include <cstddef>
 #include <cstring>
 #include <string>
 #include <unordered_map>
@@ -102,29 +104,69 @@ std::uint32_t scope_left(PyObject* module) {
   return 0;  // entered before the recording began
 }
 
-// The original __call__, which is `self`, between entering and leaving the module's scope. Exceptions
-// leave it too.
-PyObject* call(PyObject* self, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  if (!recording || count < 1) {
-    return PyObject_Vectorcall(self, args, static_cast<std::size_t>(count), names);
+// What stands in the place of a class's __call__: a method like any other, so that who saves it from
+// the class and puts it back later (torch.fx does) puts back the same.
+struct ScopedCall {
+  PyObject_HEAD
+  PyObject* original;
+  vectorcallfunc vectorcall;
+};
+
+// The original between entering and leaving the module's scope. Exceptions leave it too.
+PyObject* call(PyObject* self, PyObject* const* args, std::size_t count, PyObject* names) {
+  PyObject* const original = reinterpret_cast<ScopedCall*>(self)->original;
+  if (!recording || PyVectorcall_NARGS(count) < 1) {
+    return PyObject_Vectorcall(original, args, count, names);
   }
-  if (!enter(args[0])) return nullptr;
-  PyObject* const result =
-      PyObject_Vectorcall(self, args, static_cast<std::size_t>(count), names);
-  if (recording) goldentrace_scope_exit(scope_left(args[0]));
+  PyObject* const module = args[0];
+  if (!enter(module)) return nullptr;
+  PyObject* const result = PyObject_Vectorcall(original, args, count, names);
+  if (recording) goldentrace_scope_exit(scope_left(module));
   return result;
 }
 
+PyObject* bind(PyObject* self, PyObject* instance, PyObject* /*type*/) {
+  if (instance == nullptr || instance == Py_None) {
+    Py_INCREF(self);
+    return self;
+  }
+  return PyMethod_New(self, instance);
+}
+
+void destroy(PyObject* self) {
+  Py_XDECREF(reinterpret_cast<ScopedCall*>(self)->original);
+  Py_TYPE(self)->tp_free(self);
+}
+
+// inspect.signature and functools see the original.
+PyMemberDef members[] = {
+    {"__wrapped__", T_OBJECT, offsetof(ScopedCall, original), READONLY, "what it calls"},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyTypeObject scoped_call_type = [] {
+  PyTypeObject type{};
+  Py_SET_REFCNT(reinterpret_cast<PyObject*>(&type), 1);
+  type.tp_name = "goldentrace._hooks.ScopedCall";
+  type.tp_basicsize = sizeof(ScopedCall);
+  type.tp_dealloc = destroy;
+  type.tp_vectorcall_offset = offsetof(ScopedCall, vectorcall);
+  type.tp_call = PyVectorcall_Call;
+  type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
+  type.tp_doc = "calls a module, inside its scope";
+  type.tp_members = members;
+  type.tp_descr_get = bind;
+  return type;
+}();
+
 // around(original): what is to stand in its place as a class's __call__.
 PyObject* around(PyObject* /*self*/, PyObject* original) {
-  static PyMethodDef definition = {
-      "__call__", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)),
-      METH_FASTCALL | METH_KEYWORDS, "calls the module, inside its scope"};
-  PyObject* const function = PyCFunction_New(&definition, original);
-  if (function == nullptr) return nullptr;
-  PyObject* const method = PyInstanceMethod_New(function);
-  Py_DECREF(function);
-  return method;
+  auto* const scoped = PyObject_New(ScopedCall, &scoped_call_type);
+  if (scoped == nullptr) return nullptr;
+  Py_INCREF(original);
+  scoped->original = original;
+  scoped->vectorcall = call;
+  return reinterpret_cast<PyObject*>(scoped);
 }
 
 void clear() {
@@ -209,5 +251,6 @@ PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 PyMODINIT_FUNC PyInit__hooks() {
   pthread_atfork(nullptr, nullptr, stop_in_child);
+  if (PyType_Ready(&scoped_call_type) < 0) return nullptr;
   return PyModule_Create(&definition);
 }

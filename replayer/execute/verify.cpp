@@ -147,6 +147,8 @@ class Execution {
   }
 
   Status put_external(const External& external) {
+    // Computed by the program, and so here too.
+    if (external.kind == ExternalKind::kRepeated) return {};
     const auto bytes = trace_.value(external.hash);
     if (!bytes.ok()) return bytes.status();
     if (bytes->size() != program_.dictionary().storage(external.storage).bytes) {

@@ -103,6 +103,18 @@ def test_sketches_of_the_golden_file_are_those_of_the_page():
         assert write[3] == digests.hash(data)
 
 
+def test_repeated_bytes_of_the_golden_file_are_what_the_call_before_has_written():
+    text = read((NEWEST / "repeated.fb").read_bytes())
+    program = next(line for line in text if line["kind"] == 2)
+    first, second, third = program["calls"]
+    _, repeated = program["externals"]
+    tensor, version, _, digest, _ = first["writes"][0]
+    assert repeated == [1, program["tensors"][tensor][0], version + 1, 2, digest]
+    assert second["arguments"] == [["tensor", tensor, version + 1]]
+    assert any(part[0] == digest for line in text if line["kind"] == 6 for part in line["parts"])
+    assert third["writes"][0][2:] == [0, None, None]
+
+
 def test_the_example_of_the_page_is_the_file():
     block = PAGE[PAGE.index("## 13."):].split("```")[1]
     got = bytearray()

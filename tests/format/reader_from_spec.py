@@ -241,7 +241,7 @@ class Trace:
         for call, storage, version, kind, digest in rows(
                 p, "external_call", "external_storage", "external_version", "external_kind",
                 "external_hash"):
-            known(kind, (0, 1), "external kind")
+            known(kind, (0, 1, 2), "external kind")
             self.check_ids("storages", storage)
             demand(before <= call <= len(p.call_operator), f"external input before call {call}")
             before = call

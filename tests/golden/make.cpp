@@ -8,6 +8,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "src/digest/digest.h"
@@ -242,6 +243,66 @@ Bytes sketches() {
   return written([&](TraceWriter& writer) { (void)writer.write_program(chunk); }, 3);
 }
 
+// y = x * 2, z = -y, and -z without a digest: y is stored once more before the call that reads it.
+Bytes repeated() {
+  const std::vector<float> x = {1, -2, 0.5F, 3};
+  const std::vector<float> y = {2, -4, 1, 6};
+  const std::vector<float> z = {-2, 4, -1, -6};
+  const auto bytes = [](const std::vector<float>& v) { return std::as_bytes(std::span(v)); };
+  ProgramChunk chunk;
+  chunk.strings = {"cpu"};
+  chunk.operators = {{"aten::mul", "Tensor"}, {"aten::neg", ""}};
+  chunk.scopes = {"", "double", "negate"};
+  chunk.geometries = {{{4}, {1}}};
+  chunk.storages.resize(4, {16, 0});
+  for (std::uint32_t i = 0; i < 4; ++i) chunk.tensors.push_back({i, 0, DType::kFloat32, 0, 0});
+  chunk.ambients = {{}};
+  chunk.nodes = {{NodeKind::kTensor, 1, 0}, {NodeKind::kWrappedInt, 0, 2},
+                 {NodeKind::kTensor, 1, 1}, {NodeKind::kTensor, 2, 1},
+                 {NodeKind::kTensor, 1, 2}, {NodeKind::kTensor, 1, 2},
+                 {NodeKind::kTensor, 1, 3}};
+  chunk.writes = {{1, 1, kWriteHashed, hash_bytes(bytes(y))},
+                  {2, 1, kWriteHashed | kWriteValue, hash_bytes(bytes(z))},
+                  {3, 1, 0, {}}};
+  chunk.externals = {{0, 0, 1, ExternalKind::kFirstRead, hash_bytes(bytes(x))},
+                     {1, 1, 2, ExternalKind::kRepeated, hash_bytes(bytes(y))}};
+  chunk.calls = {{.op = 0,
+                  .scope = 1,
+                  .arguments = 2,
+                  .results = 1,
+                  .writes = 1,
+                  .end_node = 3,
+                  .first_result = 2},
+                 {.op = 1,
+                  .scope = 2,
+                  .arguments = 1,
+                  .results = 1,
+                  .writes = 1,
+                  .first_node = 3,
+                  .end_node = 5,
+                  .first_result = 4,
+                  .first_write = 1},
+                 {.op = 1,
+                  .scope = 2,
+                  .step = 1,
+                  .arguments = 1,
+                  .results = 1,
+                  .writes = 1,
+                  .first_node = 5,
+                  .end_node = 7,
+                  .first_result = 6,
+                  .first_write = 2}};
+  chunk.timings = {{0, 1234, 567}, {0, 2345, 678}, {0, 4000, 1000}};
+  return written(
+      [&](TraceWriter& writer) {
+        for (const auto& value : {x, y, z}) {
+          (void)writer.write_value(hash_bytes(bytes(value)), bytes(value), sizeof(float));
+        }
+        (void)writer.write_program(chunk);
+      },
+      3);
+}
+
 class Folder {
  public:
   explicit Folder(std::string path) : path_(std::move(path)) {}
@@ -420,6 +481,8 @@ void bad_programs(Folder& folder) {
   folder.bad("externals-out-of-order.fb", 10,
              file([](ProgramChunk& c) { std::swap(c.externals[0], c.externals[1]); }));
   folder.bad("external-too-late.fb", 10, file([](ProgramChunk& c) { c.externals[1].call = 4; }));
+  folder.bad("external-of-the-future.fb", 0,
+             file([](ProgramChunk& c) { c.externals[1].kind = static_cast<ExternalKind>(3); }));
   folder.bad("dtype-of-the-future.fb", 0,
              file([](ProgramChunk& c) { c.tensors[0].dtype = static_cast<DType>(40); }));
   folder.bad("node-of-the-future.fb", 0,
@@ -503,6 +566,7 @@ int make(const std::string& path) {
   folder.good("far.fb", far());
   folder.good("padded.fb", padded());
   folder.good("sketch.fb", sketches());
+  folder.good("repeated.fb", repeated());
   folder.good("cut.fb", Bytes(program.begin(), program.end() - 700));
   folder.good("no-footer.fb", Bytes(program.begin(), program.end() - 24));
   bad_containers(folder);

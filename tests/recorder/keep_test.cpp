@@ -101,7 +101,7 @@ TEST_F(KeepTest, CutsAreTheValuesThatModulesHandBack) {
   expect_reproduced();
 }
 
-TEST_F(KeepTest, CutsKeepNoTensorPastTheNextCall) {
+TEST_F(KeepTest, CutsKeepNoTensorPastTheNextCallThatWrites) {
   at::Tensor x = at::linspace(0, 1, 8);
   record(
       [&] {
