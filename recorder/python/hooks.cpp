@@ -5,7 +5,6 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <pthread.h>
-#include <structmember.h>
 
 #include <cstddef>
 #include <cstring>
@@ -121,7 +120,12 @@ PyObject* call(PyObject* self, PyObject* const* args, std::size_t count, PyObjec
   PyObject* const module = args[0];
   if (!enter(module)) return nullptr;
   PyObject* const result = PyObject_Vectorcall(original, args, count, names);
-  if (recording) goldentrace_scope_exit(scope_left(module));
+  if (recording) {
+    PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+    PyErr_Fetch(&type, &value, &traceback);
+    goldentrace_scope_exit(scope_left(module));
+    PyErr_Restore(type, value, traceback);
+  }
   return result;
 }
 
@@ -138,11 +142,13 @@ void destroy(PyObject* self) {
   Py_TYPE(self)->tp_free(self);
 }
 
-// inspect.signature and functools see the original.
-PyMemberDef members[] = {
-    {"__wrapped__", T_OBJECT, offsetof(ScopedCall, original), READONLY, "what it calls"},
-    {nullptr, 0, 0, 0, nullptr},
-};
+// Its name, signature and code are the original's.
+PyObject* get_attribute(PyObject* self, PyObject* name) {
+  PyObject* const own = PyObject_GenericGetAttr(self, name);
+  if (own != nullptr || PyErr_ExceptionMatches(PyExc_AttributeError) == 0) return own;
+  PyErr_Clear();
+  return PyObject_GetAttr(reinterpret_cast<ScopedCall*>(self)->original, name);
+}
 
 PyTypeObject scoped_call_type = [] {
   PyTypeObject type{};
@@ -154,7 +160,7 @@ PyTypeObject scoped_call_type = [] {
   type.tp_call = PyVectorcall_Call;
   type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
   type.tp_doc = "calls a module, inside its scope";
-  type.tp_members = members;
+  type.tp_getattro = get_attribute;
   type.tp_descr_get = bind;
   return type;
 }();

@@ -4,9 +4,8 @@
 import pytest
 import torch
 import transformers
-from goldentrace import hf, native, selfcheck
+from goldentrace import hf, native, scopes, selfcheck
 from torch import nn
-from torch.nn.modules import module as module_hooks
 
 from cases import SMALL
 
@@ -64,7 +63,8 @@ def test_a_sound_oracle_passes_every_check(check, model):
 
 def test_a_model_that_notices_the_recorder_is_found(check, model):
     def louder_when_recorded(module, args, output):
-        return output * 1.01 if module_hooks._global_forward_hooks else output
+        recorded = torch.nn.Module.__dict__["__call__"] is not scopes.original
+        return output * 1.01 if recorded else output
 
     model.model.norm.register_forward_hook(louder_when_recorded)
     lines, failed = check(model)

@@ -32,6 +32,17 @@ def _prepare_dynamo(dynamo):
     for module in (dynamo.utils, dynamo.variables.nn_module):
         module.unpatched_nn_module_call = scopes.original
 
+    # torch.compile keeps the __call__ that the model has then.
+    optimized = dynamo.eval_frame.OptimizedModule
+    initialize = optimized._initialize
+
+    @functools.wraps(initialize)
+    def unwatched_initialize(self, *arguments, **options):
+        with scopes.unwatched():
+            return initialize(self, *arguments, **options)
+
+    optimized._initialize = unwatched_initialize
+
     handler = dynamo.callback.CompilationCallbackHandler  # it brackets every compilation
     install_callbacks = handler.install_callbacks
 
