@@ -72,12 +72,14 @@ bench: build
 	build/bin/digest_speed
 	$(python) tests/bench/overhead.py --harness $(HARNESS)
 
-# LibTorch and its OpenMP library are not instrumented: tests/tsan.supp says what is not looked at.
+# tests/tsan.supp says what is not looked at. One test copies 400 MB through the queue: too slow here.
+tsan: export TSAN_OPTIONS = suppressions=$(CURDIR)/tests/tsan.supp
+tsan: export OMP_NUM_THREADS = 1
 tsan: packages $(environment)
 	cmake --preset tsan -DGOLDENTRACE_PYTHON=$(python)
 	cmake --build --preset tsan -j $(JOBS) --target goldentrace_record_test goldentrace_inputs_test
-	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" build/tsan/bin/goldentrace_inputs_test
-	TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp" build/tsan/bin/goldentrace_record_test
+	build/tsan/bin/goldentrace_inputs_test
+	build/tsan/bin/goldentrace_record_test --gtest_filter=-DeviceTest.CopiesOfValuesAreBounded
 
 # Files from hostile hands, under the sanitizers. TARGETS="file text" are those alone.
 TARGETS =

@@ -73,9 +73,8 @@ AmbientBits read_ambient(bool matmul_precision, const AmbientBits& last) {
   }
   bits.default_dtype = static_cast<std::uint8_t>(c10::get_default_dtype_as_scalartype());
   bits.matmul_precision =
-      matmul_precision
-          ? static_cast<std::uint8_t>(at::globalContext().float32MatmulPrecision())
-          : last.matmul_precision;
+      matmul_precision ? static_cast<std::uint8_t>(at::globalContext().float32MatmulPrecision())
+                       : last.matmul_precision;
   bits.threads = static_cast<std::uint32_t>(at::get_num_threads());
   return bits;
 }

@@ -22,8 +22,8 @@ struct AmbientBits {
   bool operator==(const AmbientBits&) const = default;
 };
 
-// Without `matmul_precision`, which is dear to ask for, that field is as in `last`: for operators that
-// multiply no matrices.
+// Without `matmul_precision`, which is dear to ask for, that field is as in `last`: for operators
+// that multiply no matrices.
 AmbientBits read_ambient(bool matmul_precision, const AmbientBits& last);
 Ambient to_ambient(const AmbientBits& bits);
 

@@ -42,15 +42,13 @@ class Digester : public DeviceDigester {
   bool handles(const at::Tensor& tensor) const override { return !tensor.is_cpu(); }
   std::unique_ptr<DeviceWork> launch(const at::Tensor& tensor, const DigestOptions& options,
                                      bool with_bytes) override {
-    DigestOptions on_host = options;
-    on_host.run = nullptr;
 #ifdef GOLDENTRACE_CUDA
     if (tensor.is_cuda() && !with_bytes) {
-      if (auto work = launch_cuda_digest(tensor, on_host)) return work;
+      if (auto work = launch_cuda_digest(tensor, options)) return work;
     }
 #endif
     (void)with_bytes;  // a copy has them anyway
-    return std::make_unique<Copy>(tensor, on_host);
+    return std::make_unique<Copy>(tensor, options);
   }
 };
 

@@ -1,6 +1,6 @@
-// Digests of tensors in a device's memory. Nothing here waits on the thread that runs the model: work
-// is put on the tensor's own stream, where whatever comes later in the program comes later too, and
-// the writer thread asks whether it is done.
+// Digests of tensors in a device's memory. Nothing here waits on the thread that runs the model:
+// work is put on the tensor's own stream, where whatever comes later in the program comes later
+// too, and the writer thread asks whether it is done.
 #pragma once
 
 #include <ATen/core/Tensor.h>

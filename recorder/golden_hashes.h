@@ -21,7 +21,8 @@ class GoldenHashes {
   // What opening a trace can give, and kInvalidArgument for one without a program.
   static Result<std::unique_ptr<GoldenHashes>> open(const std::string& path);
 
-  // From now on the run's calls are of `step`, which may be said again. A golden trace that ends before it knows none of them.
+  // From now on the run's calls are of `step`, which may be said again. A golden trace that ends
+  // before it knows none of them.
   Status begin_step(std::uint32_t step);
 
   enum class Answer : std::uint8_t {

@@ -19,8 +19,8 @@ class Handover {
   // `bytes` is the item's rough size. An item larger than the bound passes alone.
   void bring(Item item, std::uint64_t bytes) {
     const std::uint64_t place = brought_.load(std::memory_order_relaxed);
-    for (std::uint64_t done = done_.load(std::memory_order_acquire);
-         !has_room(place, done, bytes); done = done_.load(std::memory_order_acquire)) {
+    for (std::uint64_t done = done_.load(std::memory_order_acquire); !has_room(place, done, bytes);
+         done = done_.load(std::memory_order_acquire)) {
       done_.wait(done, std::memory_order_acquire);
     }
     Slot& slot = slots_[place % kSlots];

@@ -19,10 +19,10 @@ enum class DigestLevel : std::uint8_t { kNone, kHash, kStats, kSketch, kValues }
 // What is kept where no rule says otherwise.
 enum class Keep : std::uint8_t {
   kTokens,  // no call at all: text, tokens and top logits
-  kGolden,  // the program of every step; hash, stats and sketch of the prefill, the first four decode
-            // steps and the last one
-  kCuts,    // the program, hash and stats; of every module the value that it computed last
-  kAll,     // the program and all values
+  kGolden,  // the program of every step; hash, stats and sketch of the prefill, the first four
+            // decode steps and the last one
+  kCuts,  // the program, hash and stats; of every module the value that it computed last
+  kAll,   // the program and all values
 };
 
 // "tokens", "golden", "cuts", "all"; kInvalidArgument for another word.

@@ -64,10 +64,10 @@ const OpInfo* OpTable::find(const at::RecordFunction& function) {
   info.undefined_results = contains(kUndefinedResults, name->name);
   const c10::FunctionSchema& schema = op->schema();
   info.returns = schema.returns().size();
-  const bool view = info.returns > 0 &&
-                    std::ranges::all_of(schema.returns(), [](const c10::Argument& result) {
-                      return result.alias_info() != nullptr && !result.alias_info()->isWrite();
-                    });
+  const bool view =
+      info.returns > 0 && std::ranges::all_of(schema.returns(), [](const c10::Argument& result) {
+        return result.alias_info() != nullptr && !result.alias_info()->isWrite();
+      });
   info.multiplies_matrices = !view && !op->hasTag(at::Tag::pointwise);
   // "registered at PATH:LINE", of the definition.
   const bool from_python = op->debug().find(".py:") != std::string::npos;

@@ -22,15 +22,15 @@ enum class ArgumentRole : std::uint8_t {
 
 struct OpInfo {
   std::uint32_t id = 0;
-  std::string name;                // "aten::mul"
-  std::string qualified;           // "aten::mul.Tensor"
-  const char* name_pointer = "";   // as RecordFunction gives them
+  std::string name;               // "aten::mul"
+  std::string qualified;          // "aten::mul.Tensor"
+  const char* name_pointer = "";  // as RecordFunction gives them
   const char* overload = "";
-  bool random = false;             // draws from a generator
-  int dropout = -1;                // place of the probability: 0 draws nothing
-  int train = -1;                  // of dropout: draws only where this argument is true
+  bool random = false;              // draws from a generator
+  int dropout = -1;                 // place of the probability: 0 draws nothing
+  int train = -1;                   // of dropout: draws only where this argument is true
   bool multiplies_matrices = true;  // or may: no view, and not element by element
-  bool undefined_results = false;  // empty, resize_: new memory has no content
+  bool undefined_results = false;   // empty, resize_: new memory has no content
   // A plain LibTorch has it: one that was defined from Python or by another library is no step of a
   // program, the calls that it makes are.
   bool builtin = true;

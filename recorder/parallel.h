@@ -1,5 +1,5 @@
-// Digests of large tensors on the threads that PyTorch's kernels use. Its own file, as it is compiled
-// for the pool's library.
+// Digests of large tensors on the threads that PyTorch's kernels use. Its own file, as it is
+// compiled for the pool's library.
 #pragma once
 
 #include <cstddef>

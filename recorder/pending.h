@@ -14,8 +14,8 @@ namespace goldentrace {
 
 struct PendingDigest {
   std::unique_ptr<DeviceWork> work;
-  bool external = false;     // of the chunk's externals, not of its writes
-  std::uint32_t place = 0;   // there
+  bool external = false;    // of the chunk's externals, not of its writes
+  std::uint32_t place = 0;  // there
   std::size_t item_size = 1;
 
   // Waits for the device, and puts what it found into the chunk.

@@ -31,7 +31,8 @@ using goldentrace::RunInput;
 using goldentrace::Status;
 
 constexpr const char* kRuleHelp =
-    "for experts: key=glob,...:digest with keys scope, op, step (0 is the prefill) and digests none, "
+    "for experts: key=glob,...:digest with keys scope, op, step (0 is the prefill) and digests "
+    "none, "
     "hash, stats, sketch, values; the last match decides, else --keep does";
 
 constexpr const char* kKeepHelp =

@@ -71,8 +71,8 @@ std::unique_ptr<at::ObserverContext> descend(const at::RecordFunction& function,
 }
 
 // What happens inside a top-level call is its own business; not looking at it is also what makes
-// recording cheap. on_end turns it on again, after exceptions too. Turning it off and on costs 350 ns
-// and five allocations of PyTorch's, an inner call that is looked at and passed on 150 ns.
+// recording cheap. on_end turns it on again, after exceptions too. Turning it off and on costs 350
+// ns and five allocations of PyTorch's, an inner call that is looked at and passed on 150 ns.
 constexpr int kManyInnerCalls = 3;
 
 void hide_inner_calls(Frame& frame) {

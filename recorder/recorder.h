@@ -36,8 +36,8 @@ struct RecorderOptions {
   std::string path = {};
   Header header = {};   // the numerics switches of this process are added to its environment
   KeepRules keep = {};  // default: hash and stats of everything written
-  // Keep the values, of arguments too, of the first calls whose results have other hashes than in this
-  // golden trace; empty: none. Such calls of a device's tensors wait for it.
+  // Keep the values, of arguments too, of the first calls whose results have other hashes than in
+  // this golden trace; empty: none. Such calls of a device's tensors wait for it.
   std::string only_where_differs = {};
   std::uint32_t differing_calls = 8;  // so many
   ValueCompression compress = ValueCompression::kFast;

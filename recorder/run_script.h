@@ -11,7 +11,7 @@
 namespace goldentrace {
 
 struct ScriptOptions {
-  std::string output;              // trace of the first process that imports torch
+  std::string output;                // trace of the first process that imports torch
   KeepOptions keep;                  // already found valid
   std::vector<std::string> command;  // not empty
   std::filesystem::path packages;    // folder of the Python package; site/ is in it

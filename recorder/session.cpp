@@ -202,8 +202,8 @@ bool Session::is_time_to_flush() const {
   return (kept ? builder_.much_too_full() : builder_.full()) || pending_bytes_ >= kMaxPendingBytes;
 }
 
-// Of this step's calls, but for what a rule asks for and what is kept by value: control, and results
-// of random calls. Their times lose what nobody asks for either.
+// Of this step's calls, but for what a rule asks for and what is kept by value: control, and
+// results of random calls. Their times lose what nobody asks for either.
 void Session::drop_digests() {
   ProgramChunk& chunk = builder_.chunk();
   constexpr unsigned kDropped = kWriteHashed | kWriteStats | kWriteSketch;

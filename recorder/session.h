@@ -70,7 +70,7 @@ struct Frame {
     bool fresh;  // storage of its own; else an argument written in place
     Write write;
     Digest digest;
-    ValueBuffer value;  // empty where it is kept already
+    ValueBuffer value;                 // empty where it is kept already
     std::unique_ptr<DeviceWork> work;  // hands over digest and value later
   };
   std::vector<NewBytes> news;
@@ -95,7 +95,7 @@ struct ThreadState {
 
   // The last tensor that a call of this thread wrote, where it may be what a module hands back.
   struct Last {
-    at::Tensor tensor;  // kept until the next call that writes, or the module is left
+    at::Tensor tensor;        // kept until the next call that writes, or the module is left
     std::uint64_t chunk = 0;  // the first call of the write's chunk
     std::uint32_t write = 0;  // there
     Hash128 hash;

@@ -170,7 +170,7 @@ void Session::digest(Frame::NewBytes& news, DigestLevel level, const Frame& fram
   news.write.flags = static_cast<std::uint8_t>(
       kWriteHashed | (stats ? kWriteStats : 0) | (sketch ? kWriteSketch : 0) |
       (decision ? kWriteDecision : 0) | (value ? kWriteValue : 0));
-  const DigestOptions options{.stats = stats, .sketch = sketch, .run = frame.run};
+  DigestOptions options{.stats = stats, .sketch = sketch};
   const bool waits = golden_ != nullptr || keeps_cuts();  // for the hash
   if (!waits && device_->handles(*news.tensor)) {
     news.work = device_->launch(*news.tensor, options, value);
@@ -178,6 +178,7 @@ void Session::digest(Frame::NewBytes& news, DigestLevel level, const Frame& fram
   }
   const at::Tensor host = host_tensor(*news.tensor);
   const TensorView view = view_of(host);
+  options.run = frame.run;
   news.digest = digest_tensor(view, options);
   news.write.hash = news.digest.hash;
   if (!value) return;
@@ -242,8 +243,7 @@ void Session::register_writes(Frame& frame) {
 void Session::encode_result(const c10::IValue& value, std::size_t& next, Frame& frame) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
-    c10::StorageImpl* const storage =
-        tensor.defined() ? frame.results[next++].storage : nullptr;
+    c10::StorageImpl* const storage = tensor.defined() ? frame.results[next++].storage : nullptr;
     if (!tensor.defined()) {
       frame.nodes.push_back({NodeKind::kUndefinedTensor, 0, 0});
     } else if (storage == nullptr) {

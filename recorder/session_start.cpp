@@ -345,8 +345,8 @@ void Session::repeat_arguments(Frame& frame) {
     if (entry.parameter || entry.content != Content::kKnown || entry.bytes == 0) continue;
     if (entry.repeated == builder_.next_call() + 1) continue;  // another argument of it
     entry.repeated = builder_.next_call() + 1;
-    const auto before = std::ranges::find(frame.before, input.storage,
-                                          [](const auto& item) { return item.first; });
+    const auto before =
+        std::ranges::find(frame.before, input.storage, [](const auto& item) { return item.first; });
     ValueBuffer bytes = before != frame.before.end() ? std::move(before->second)
                                                      : copy_of(whole_storage(input.storage));
     External external;
@@ -361,7 +361,8 @@ void Session::repeat_arguments(Frame& frame) {
   }
 }
 
-void Session::renumber_arguments(const c10::StorageImpl* impl, std::uint32_t version, Frame& frame) {
+void Session::renumber_arguments(const c10::StorageImpl* impl, std::uint32_t version,
+                                 Frame& frame) {
   for (const Frame::Input& input : frame.inputs) {
     if (input.storage == impl && frame.nodes[input.node].kind == NodeKind::kTensor) {
       frame.nodes[input.node].version = version;

@@ -28,8 +28,8 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor);
 at::Tensor host_tensor(const at::Tensor& tensor);
 // `host` must outlive the view.
 TensorView view_of(const at::Tensor& host);
-// All bytes of a storage, as a tensor of bytes that shares its memory. RecordFunction must be disabled
-// on this thread, or the recording paused.
+// All bytes of a storage, as a tensor of bytes that shares its memory. RecordFunction must be
+// disabled on this thread, or the recording paused.
 at::Tensor whole_storage(c10::StorageImpl* storage);
 
 // Every defined tensor in a value, through lists and tuples.

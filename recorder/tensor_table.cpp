@@ -29,10 +29,10 @@ std::uint8_t tensor_flags(const c10::TensorImpl& impl) {
 
 // Of all that tells one view of a storage from another.
 std::uint64_t hash_view(const c10::TensorImpl& impl) {
-  const auto kind = static_cast<std::uint64_t>(
-      static_cast<DType>(c10::typeMetaToScalarType(impl.dtype())));
-  std::uint64_t hash = mix_hash(kind << 8 | tensor_flags(impl),
-                                static_cast<std::uint64_t>(impl.storage_offset()));
+  const auto kind =
+      static_cast<std::uint64_t>(static_cast<DType>(c10::typeMetaToScalarType(impl.dtype())));
+  std::uint64_t hash =
+      mix_hash(kind << 8 | tensor_flags(impl), static_cast<std::uint64_t>(impl.storage_offset()));
   for (const std::int64_t size : impl.sizes()) {
     hash = mix_hash(hash, static_cast<std::uint64_t>(size));
   }
@@ -135,9 +135,8 @@ void TensorTable::drop_dead_views() {
     if (entry.impl != nullptr) alive.push_back(entry.id);
   }
   std::ranges::sort(alive);
-  std::erase_if(views_, [&](const View& view) {
-    return !std::ranges::binary_search(alive, view.storage);
-  });
+  std::erase_if(views_,
+                [&](const View& view) { return !std::ranges::binary_search(alive, view.storage); });
   view_index_.clear();
   for (std::size_t i = 0; i < views_.size(); ++i) {
     view_index_.insert(mix_hash(views_[i].hash, views_[i].storage), static_cast<std::uint32_t>(i));

@@ -1,9 +1,9 @@
 // Who is who among tensors: storages by lifetime, write counters, and the ids of their views.
 // Keeps no tensor alive: a weak reference pins the small StorageImpl only, which is what makes its
-// address a safe key (it can't be given to another storage while the reference stands). It is let go
-// soon after the storage's end: pinned objects between large tensors keep the allocator from using
-// their memory again, and every page of a decode step would be a new one.
-// Not thread-safe: the recorder's mutex guards it. In steady state nothing is allocated.
+// address a safe key (it can't be given to another storage while the reference stands). It is let
+// go soon after the storage's end: pinned objects between large tensors keep the allocator from
+// using their memory again, and every page of a decode step would be a new one. Not thread-safe:
+// the recorder's mutex guards it. In steady state nothing is allocated.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,7 +38,8 @@ struct alignas(64) StorageEntry {
   std::uint32_t number = 0;  // of this entry
   bool has_view = false;
   bool parameter = false;  // as it is in the dictionary, and so in the checkpoint
-  std::uint64_t repeated = 0;  // one more than the last call before which its bytes were stored again
+  std::uint64_t repeated =
+      0;  // one more than the last call before which its bytes were stored again
   Content content = Content::kUnknown;
 };
 

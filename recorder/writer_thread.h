@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "recorder/handover.h"
-#include "src/base/status.h"
 #include "recorder/pending.h"
 #include "recorder/value_buffer.h"
+#include "src/base/status.h"
 #include "src/format/trace_writer.h"
 
 namespace goldentrace {

@@ -98,7 +98,7 @@ struct OpsReport {
   std::uint64_t unmatched_candidate = 0;
   std::uint32_t steps = 0;
   std::uint32_t bare_steps = 0;  // of them; one side keeps no digest of theirs
-  std::uint64_t outputs = 0;  // compared: written by matched calls, with a hash on both sides
+  std::uint64_t outputs = 0;     // compared: written by matched calls, with a hash on both sides
   std::uint64_t identical = 0;
   std::uint64_t differing_calls = 0;  // matched calls with an output that is not identical
   std::uint64_t in_band = 0;          // by values

@@ -1,7 +1,8 @@
 // CPython extension goldentrace._hooks: module scopes. Its `call` takes the place of
-// torch.nn.Module.__call__, and enters and leaves the module's scope around it. Global forward hooks
-// would do the same, but torch then calls every module by its slow way: 15 us a module in a decode
-// step, against 1. Knows no Torch: it turns a module object into a scope id and tells the recorder.
+// torch.nn.Module.__call__, and enters and leaves the module's scope around it. Global forward
+// hooks would do the same, but torch then calls every module by its slow way: 15 us a module in a
+// decode step, against 1. Knows no Torch: it turns a module object into a scope id and tells the
+// recorder.
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <pthread.h>
@@ -103,11 +104,10 @@ std::uint32_t scope_left(PyObject* module) {
   return 0;  // entered before the recording began
 }
 
-// What stands in the place of a class's __call__: a method like any other, so that who saves it from
-// the class and puts it back later (torch.fx does) puts back the same.
+// What stands in the place of a class's __call__: a method like any other, so that who saves it
+// from the class and puts it back later (torch.fx does) puts back the same.
 struct ScopedCall {
-  PyObject_HEAD
-  PyObject* original;
+  PyObject_HEAD PyObject* original;
   vectorcallfunc vectorcall;
 };
 

@@ -64,7 +64,8 @@ json row_of(const Row& row) { return {row.request, row.first_row, row.count, row
 
 json sketch_of(const Sketch& sketch) {
   json array = json::array();
-  for (const float sum : sketch) array.push_back(bits_of(std::uint64_t{std::bit_cast<std::uint32_t>(sum)}, 8));
+  for (const float sum : sketch)
+    array.push_back(bits_of(std::uint64_t{std::bit_cast<std::uint32_t>(sum)}, 8));
   return array;
 }
 
@@ -148,7 +149,8 @@ json call_of(const ProgramChunk& chunk, const Call& call) {
     json row = {write.tensor, write.version, write.flags, nullptr, nullptr};
     if ((write.flags & kWriteHashed) != 0) row[3] = to_hex(write.hash);
     if ((write.flags & kWriteStats) != 0) row[4] = stats_of(chunk.stats[write.stats_index]);
-    if ((write.flags & kWriteSketch) != 0) row.push_back(sketch_of(chunk.sketches[write.sketch_index]));
+    if ((write.flags & kWriteSketch) != 0)
+      row.push_back(sketch_of(chunk.sketches[write.sketch_index]));
     writes.push_back(std::move(row));
   }
   return {{"op", call.op},

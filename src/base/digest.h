@@ -38,8 +38,8 @@ struct Stats {
 };
 
 // The `sketch` digest of a real float tensor: 64 sums, linear in the tensor. The squared length of
-// the difference of two sketches estimates that of the tensors' difference, with a relative standard
-// error of sqrt(2/64) = 18 %.
+// the difference of two sketches estimates that of the tensors' difference, with a relative
+// standard error of sqrt(2/64) = 18 %.
 inline constexpr std::size_t kSketchSums = 64;
 using Sketch = std::array<float, kSketchSums>;
 

@@ -1,6 +1,6 @@
 // Finds numbers by 64-bit hashes: what a map's key is lives with its owner, who says which of the
-// numbers with an equal hash is meant. Open addressing with linear probing; one cache line is read as
-// a rule, and nothing is allocated but when it doubles.
+// numbers with an equal hash is meant. Open addressing with linear probing; one cache line is read
+// as a rule, and nothing is allocated but when it doubles.
 #pragma once
 
 #include <cstddef>

@@ -56,7 +56,7 @@ typedef enum goldentrace_status {
 /* Why the last call on this thread failed, one line; "" when it did not. Valid until the next call
  * on this thread. */
 GOLDENTRACE_API const char* goldentrace_message(void);
-/* "0.3.0", of the library. */
+/* "0.4.0", of the library. */
 GOLDENTRACE_API const char* goldentrace_version(void);
 
 /* ---- common types ---------------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ GOLDENTRACE_API goldentrace_status goldentrace_writer_step(goldentrace_writer* w
 enum {
   GOLDENTRACE_TENSOR_NO_VALUE = 1, /* keep hash, stats and sketch, not the bytes */
   GOLDENTRACE_TENSOR_NO_STATS = 2, /* and no sketch */
-  GOLDENTRACE_TENSOR_DECISION = 4 /* integers or booleans computed from floats */
+  GOLDENTRACE_TENSOR_DECISION = 4  /* integers or booleans computed from floats */
 };
 
 typedef struct goldentrace_tensor {

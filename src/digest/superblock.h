@@ -1,5 +1,5 @@
-// `stats` and `sketch` of one superblock, 4,096 elements: the unit that is digested at once and whose
-// results are added in order, so that threads and vector widths change no bit.
+// `stats` and `sketch` of one superblock, 4,096 elements: the unit that is digested at once and
+// whose results are added in order, so that threads and vector widths change no bit.
 #pragma once
 
 #include <array>
@@ -20,9 +20,9 @@ struct SuperblockSums {
   Sketch sketch;
 };
 
-// Of superblocks `first`, `first` + 1, ... whose dense elements begin at `data`: one entry of `sums`
-// each. All but the last have kSuperblock elements; `count` is that of all elements.
-// `dtype` is a real float.
+// Of superblocks `first`, `first` + 1, ... whose dense elements begin at `data`: one entry of
+// `sums` each. All but the last have kSuperblock elements; `count` is that of all elements. `dtype`
+// is a real float.
 void add_superblocks(DType dtype, const std::byte* data, std::size_t count, std::uint64_t first,
                      bool with_sketch, std::span<SuperblockSums> sums);
 

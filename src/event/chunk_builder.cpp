@@ -80,11 +80,11 @@ std::uint32_t ChunkBuilder::tensor(const Tensor& tensor) {
 }
 
 bool ChunkBuilder::calls_or_bytes_reach(std::size_t calls, std::size_t bytes) const {
-  const std::size_t reached = chunk_.calls.size() * 32 + chunk_.nodes.size() * 13 +
-                            chunk_.writes.size() * 120 + chunk_.sketches.size() * sizeof(Sketch) + chunk_.storages.size() * 12 +
-                            chunk_.tensors.size() * 18 + chunk_.externals.size() * 29 +
-                            chunk_.placements.size() * 20 + chunk_.layouts.size() * 8 +
-                            chunk_.rows.size() * 32 + definition_bytes_;
+  const std::size_t reached =
+      chunk_.calls.size() * 32 + chunk_.nodes.size() * 13 + chunk_.writes.size() * 120 +
+      chunk_.sketches.size() * sizeof(Sketch) + chunk_.storages.size() * 12 +
+      chunk_.tensors.size() * 18 + chunk_.externals.size() * 29 + chunk_.placements.size() * 20 +
+      chunk_.layouts.size() * 8 + chunk_.rows.size() * 32 + definition_bytes_;
   return chunk_.calls.size() >= calls || reached >= bytes;
 }
 

@@ -107,7 +107,7 @@ struct Write {
   std::uint32_t tensor = 0;
   std::uint32_t version = 0;  // the storage's write counter after the call; the first write makes 1
   std::uint8_t flags = 0;
-  Hash128 hash;                   // when kWriteHashed
+  Hash128 hash;                    // when kWriteHashed
   std::uint32_t stats_index = 0;   // into ProgramChunk::stats, when kWriteStats
   std::uint32_t sketch_index = 0;  // into ProgramChunk::sketches, when kWriteSketch
   bool operator==(const Write&) const = default;

@@ -105,7 +105,8 @@ class CallComparer {
     if (stats && !(left_.stats[left.stats_index] == right_.stats[right.stats_index])) return false;
     right.stats_index = left.stats_index;
     const bool sketches = (left.flags & right.flags & kWriteSketch) != 0;
-    if (sketches && left_.sketches[left.sketch_index] != right_.sketches[right.sketch_index]) return false;
+    if (sketches && left_.sketches[left.sketch_index] != right_.sketches[right.sketch_index])
+      return false;
     right.sketch_index = left.sketch_index;
     return left == right && same_tensor(left.tensor);
   }

@@ -1,5 +1,5 @@
-// Speed of the digests on one thread, beside that of memcpy and of XXH3-128 on the same bytes. Ratios
-// of one run mean something; machines are shared.
+// Speed of the digests on one thread, beside that of memcpy and of XXH3-128 on the same bytes.
+// Ratios of one run mean something; machines are shared.
 //   digest_speed [--benchmark_filter=bfloat16]
 #include <benchmark/benchmark.h>
 
@@ -66,8 +66,7 @@ void copy(benchmark::State& state) {
 void xxh3(benchmark::State& state) {
   const Tensor tensor(DType::kFloat32, state.range(0));
   for (auto _ : state) {
-    benchmark::DoNotOptimize(
-        XXH3_128bits(tensor.data(), static_cast<std::size_t>(state.range(0))));
+    benchmark::DoNotOptimize(XXH3_128bits(tensor.data(), static_cast<std::size_t>(state.range(0))));
   }
   count_bytes(state);
 }

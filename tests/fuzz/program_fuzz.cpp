@@ -39,7 +39,8 @@ bool equal(const ProgramChunk& left, const ProgramChunk& right) {
          left.placements == right.placements && left.layouts == right.layouts &&
          left.rows == right.rows && left.sketches.size() == right.sketches.size() &&
          (left.sketches.empty() || std::memcmp(left.sketches.data(), right.sketches.data(),
-                                               left.sketches.size() * sizeof(Sketch)) == 0) && left.stats.size() == right.stats.size() &&
+                                               left.sketches.size() * sizeof(Sketch)) == 0) &&
+         left.stats.size() == right.stats.size() &&
          // NaN is not equal to itself: stats are compared by their bytes.
          (left.stats.empty() || std::memcmp(left.stats.data(), right.stats.data(),
                                             left.stats.size() * sizeof(Stats)) == 0);

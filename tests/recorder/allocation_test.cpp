@@ -1,6 +1,6 @@
-// The hot path allocates nothing in steady state. Allocations of this thread are counted between two
-// callbacks of the test's own that stand around the recorder's. None of the operators below has so
-// many inner calls that they are hidden: PyTorch allocates when that is turned on and off.
+// The hot path allocates nothing in steady state. Allocations of this thread are counted between
+// two callbacks of the test's own that stand around the recorder's. None of the operators below has
+// so many inner calls that they are hidden: PyTorch allocates when that is turned on and off.
 #include <ATen/ops/add.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mul.h>
@@ -20,9 +20,10 @@ thread_local std::size_t allocations = 0;
 
 void* allocate(std::size_t size, std::size_t alignment) {
   if (counting) ++allocations;
-  void* memory = alignment <= alignof(std::max_align_t)
-                     ? std::malloc(size)
-                     : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* memory =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }

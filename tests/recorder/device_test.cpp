@@ -1,5 +1,5 @@
-// Digests of tensors in a device's memory, by a device that is not there: its work is what the memory
-// holds where it was launched, and it is done when the test says so.
+// Digests of tensors in a device's memory, by a device that is not there: its work is what the
+// memory holds where it was launched, and it is done when the test says so.
 #include "recorder/device.h"
 
 #include <ATen/ops/add.h>
@@ -86,7 +86,8 @@ class SimulatedDevice : public DeviceDigester {
 
 class DeviceTest : public RecordingTest {
  protected:
-  // In-place writes right after each call, tensors that die at once, an input from outside, control.
+  // In-place writes right after each call, tensors that die at once, an input from outside,
+  // control.
   static void run(const at::Tensor& outside) {
     at::Tensor x = at::linspace(0, 1, 5000);
     for (int i = 0; i < 200; ++i) {
@@ -107,8 +108,7 @@ class DeviceTest : public RecordingTest {
 };
 
 TEST_F(DeviceTest, WhatIsRecordedIsWhatTheCallLeftWhateverComesLater) {
-  const Recorded host =
-      record([&] { run(outside_); }, {.path = folder().file("host.fb")});
+  const Recorded host = record([&] { run(outside_); }, {.path = folder().file("host.fb")});
   const Recorded device = record_on_device();
   ASSERT_EQ(device.calls.size(), host.calls.size());
   for (std::size_t i = 0; i < host.calls.size(); ++i) {

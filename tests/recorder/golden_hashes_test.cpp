@@ -37,9 +37,9 @@ class GoldenHashesTest : public ::testing::Test {
         call.first_write = static_cast<std::uint32_t>(chunk.writes.size());
         const std::uint8_t flags = step == 2 ? 0 : kWriteHashed;
         const std::int64_t one = 1;
-        const std::uint32_t id = builder.tensor({builder.storage(4, device),
-                                                 builder.geometry({&one, 1}, {&one, 1}),
-                                                 DType::kFloat32, 0, 0});
+        const std::uint32_t id =
+            builder.tensor({builder.storage(4, device), builder.geometry({&one, 1}, {&one, 1}),
+                            DType::kFloat32, 0, 0});
         chunk.writes.push_back({id, 1, flags, flags == 0 ? Hash128() : Hash128{step, written_++}});
         chunk.calls.push_back(call);
         if (chunk.calls.size() == 2) {

@@ -95,8 +95,7 @@ TEST(KeepRules, TheLastRuleThatMatchesDecides) {
 TEST(KeepRules, AnOperatorGlobMatchesWithAndWithoutTheOverload) {
   for (const char* glob : {"aten::mul", "aten::mul.Tensor", "aten::mul.*", "aten::m*", "**"}) {
     SCOPED_TRACE(glob);
-    const KeepRules rules(Keep::kGolden,
-                          {*parse_keep_rule("op=" + std::string(glob) + ":values")});
+    const KeepRules rules(Keep::kGolden, {*parse_keep_rule("op=" + std::string(glob) + ":values")});
     EXPECT_EQ(rules.level("", "aten::mul", "aten::mul.Tensor", 0).level, DigestLevel::kValues);
     EXPECT_EQ(rules.level("", "aten::add", "aten::add.Tensor", 0).level,
               std::string(glob) == "**" ? DigestLevel::kValues : DigestLevel::kSketch);

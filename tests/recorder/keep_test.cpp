@@ -111,14 +111,12 @@ TEST_F(KeepTest, CutsKeepNoTensorPastTheNextCallThatWrites) {
           y = at::add(x, 1);
         }
         const c10::weak_intrusive_ptr<c10::StorageImpl> watch(
-            c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-                y.storage().unsafeGetStorageImpl()));
+            c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(y.storage().unsafeGetStorageImpl()));
         y.reset();
         EXPECT_TRUE(watch.expired()) << "the module was left";
         y = at::add(x, 2);
         const c10::weak_intrusive_ptr<c10::StorageImpl> other(
-            c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
-                y.storage().unsafeGetStorageImpl()));
+            c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(y.storage().unsafeGetStorageImpl()));
         y.reset();
         at::add(x, 3);
         EXPECT_TRUE(other.expired());
@@ -210,8 +208,8 @@ TEST_F(DiffersTest, AnArgumentThatTheCallOverwritesIsKeptAsItWasBefore) {
     x.mul_(factor);
   };
   record([&](Recorder& recorder) { body(recorder, 2); }, {.path = gold_});
-  const Recorded recorded = record([&](Recorder& recorder) { body(recorder, 5); },
-                                   {.only_where_differs = gold_});
+  const Recorded recorded =
+      record([&](Recorder& recorder) { body(recorder, 5); }, {.only_where_differs = gold_});
   ASSERT_EQ(recorded.externals.size(), 1u);
   const Hash128 before = recorded.only("aten::linspace").writes.at(0).write.hash;
   EXPECT_EQ(recorded.externals[0].hash, before);

@@ -121,8 +121,9 @@ TEST_F(ValuesTest, DecisionsAreKeptByValueAndIntegerArithmeticIsNot) {
 TEST_F(ValuesTest, RulesChooseByScopeOperatorAndStep) {
   const at::Tensor x = at::linspace(0, 1, 5);
   std::vector<KeepRule> rules;
-  for (const char* text : {":stats", "scope=model.layers.*:hash", "scope=model.layers.1,op=aten::mul:values",
-                           "op=aten::neg,step=1..2:values", "step=3:hash"}) {
+  for (const char* text :
+       {":stats", "scope=model.layers.*:hash", "scope=model.layers.1,op=aten::mul:values",
+        "op=aten::neg,step=1..2:values", "step=3:hash"}) {
     const auto rule = parse_keep_rule(text);
     ASSERT_TRUE(rule.ok()) << rule.status().message();
     rules.push_back(*rule);

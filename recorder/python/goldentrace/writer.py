@@ -153,7 +153,7 @@ class Writer:
         op: the engine's kind of operation. layout: how the elements are laid out, in words.
         placement: ("shard", dim, index, count) or ("partial_sum", index, count) among ranks.
         rows: [(request, first_row, count, position)] where they are not the step's. value=False
-        keeps hash and stats only. decision: integers computed from floats. dtype: what the bits
+        keeps hash, stats and sketch only. decision: integers computed from floats. dtype: what the bits
         are, "bfloat16" for uint16, say."""
         data = arrays.describe(array, dtype)
         flags = (0 if value else _NO_VALUE) | (0 if stats else _NO_STATS)

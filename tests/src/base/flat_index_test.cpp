@@ -31,7 +31,8 @@ TEST(FlatIndex, IsAMapWhateverIsInsertedAndErased) {
       index.insert(hash, i);
       expected[i] = hash;
     } else {
-      const auto victim = std::next(expected.begin(), random() % std::min<std::size_t>(expected.size(), 40));
+      const auto victim =
+          std::next(expected.begin(), random() % std::min<std::size_t>(expected.size(), 40));
       index.erase(victim->second, victim->first);
       expected.erase(victim);
     }
@@ -40,7 +41,8 @@ TEST(FlatIndex, IsAMapWhateverIsInsertedAndErased) {
     for (const auto& [number, hash] : expected) {
       ASSERT_EQ(index.find(hash, [&](std::uint32_t n) { return n == number; }), number);
     }
-    ASSERT_EQ(index.find(51 * 0x100000001ull, [](std::uint32_t) { return true; }), FlatIndex::kNone);
+    ASSERT_EQ(index.find(51 * 0x100000001ull, [](std::uint32_t) { return true; }),
+              FlatIndex::kNone);
   }
 }
 

@@ -178,8 +178,7 @@ TEST_P(SameBits, OfATransposedTensorByOneThreadAndBySeveral) {
 INSTANTIATE_TEST_SUITE_P(, SameBits, ::testing::ValuesIn(kRealFloats),
                          [](const auto& dtype) { return std::string(dtype_name(dtype.param)); });
 
-INSTANTIATE_TEST_SUITE_P(, SameBitsOfTwoBytes,
-                         ::testing::Values(DType::kFloat16, DType::kBFloat16),
+INSTANTIATE_TEST_SUITE_P(, SameBitsOfTwoBytes, ::testing::Values(DType::kFloat16, DType::kBFloat16),
                          [](const auto& dtype) { return std::string(dtype_name(dtype.param)); });
 
 // More than what is put together at once: 512 pieces of 16,384 elements.
