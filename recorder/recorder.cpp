@@ -193,6 +193,7 @@ Status Recorder::stop() {
     if (handle != at::INVALID_CALLBACK_HANDLE) at::removeCallback(handle);
   }
   active.store(nullptr, std::memory_order_release);
+  thread_state().last = {};
   return session_->close();
 }
 

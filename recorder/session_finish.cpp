@@ -203,6 +203,7 @@ void Session::keep_cut(ThreadState& thread) noexcept {
   if (!thread.last.tensor.defined()) return;
   try {
     const ThreadState::Last last = std::exchange(thread.last, {});
+    if (thread.session != number_) return;  // of an earlier recording
     ValueBuffer bytes = copy_of(last.tensor);
     const std::lock_guard lock(mutex_);
     ProgramChunk& chunk = builder_.chunk();

@@ -49,6 +49,7 @@ bool Session::start_call(const at::RecordFunction& function, ThreadState& thread
     thread.session = number_;
     thread.number = threads_++;
     thread.ambient_known = false;
+    thread.last = {};
   }
   frame.op = ops_.find(function);
   if (frame.op == nullptr || !frame.op->builtin) return false;

@@ -162,8 +162,4 @@ void TensorTable::sweep_some() {
   release_if_gone(entries_[next_old_]);
 }
 
-void TensorTable::sweep() {
-  for (StorageEntry& entry : entries_) release_if_gone(entry);
-}
-
 }  // namespace goldentrace

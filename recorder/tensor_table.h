@@ -26,22 +26,22 @@ enum class Content : std::uint8_t {
   kKnown,      // written by a recorded call, a parameter, or stored as external input
 };
 
-// A cache line or two. It stays where it is as long as its storage lives.
+// A cache line. It stays where it is as long as its storage lives.
 struct alignas(64) StorageEntry {
   c10::StorageImpl* impl = nullptr;  // weakly held; null when the entry is free
   std::uint64_t bytes = 0;
   std::uint64_t content_hash = 0;  // of all bytes, when kKnown and watched
   std::uint64_t view_hash = 0;     // of the first view; most storages have no other
+  std::uint64_t repeated = 0;      // the last call before which its bytes were stored again, + 1
   std::uint32_t view = 0;
   std::uint32_t id = 0;
   std::uint32_t version = 0;
   std::uint32_t number = 0;  // of this entry
   bool has_view = false;
   bool parameter = false;  // as it is in the dictionary, and so in the checkpoint
-  std::uint64_t repeated =
-      0;  // one more than the last call before which its bytes were stored again
   Content content = Content::kUnknown;
 };
+static_assert(sizeof(StorageEntry) == 64);
 
 class TensorTable {
  public:
@@ -58,8 +58,6 @@ class TensorTable {
 
   // Looks at an old storage or two whether they are gone. Called once a call.
   void sweep_some();
-  // Forgets all storages that are gone.
-  void sweep();
   [[nodiscard]] std::size_t size() const { return index_.size(); }
 
  private:

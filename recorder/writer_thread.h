@@ -2,8 +2,6 @@
 // kMaxQueuedBytes wait, because a program with a dropped call is not a program. Waits for devices.
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <thread>

@@ -10,19 +10,11 @@
 namespace goldentrace::capi {
 namespace {
 
-bool has_gaps(const Shape& shape) {
-  std::int64_t expected = 1;
-  for (std::size_t d = shape.sizes.size(); d-- > 0;) {
-    if (shape.sizes[d] == 1) continue;
-    if (shape.strides[d] != expected) return true;
-    expected *= shape.sizes[d];
-  }
-  return false;
-}
-
 TensorView view_of(const std::byte* first, const Shape& shape) {
   return {first, shape.dtype, shape.sizes, shape.strides};
 }
+
+bool has_gaps(const Shape& shape) { return !is_dense(view_of(nullptr, shape)); }
 
 // From the element that lies first in memory to the one at index 0, 0, ...
 std::int64_t offset_bytes(const Shape& shape) {

@@ -124,6 +124,31 @@ TEST_F(KeepTest, CutsKeepNoTensorPastTheNextCallThatWrites) {
       {.keep = KeepRules(Keep::kCuts)});
 }
 
+// What the thread wrote last belongs to the recording that it was written in, and ends with it.
+TEST_F(KeepTest, CutsOfOneRecordingAreNotThoseOfTheNext) {
+  const at::Tensor x = at::linspace(0, 1, 8);
+  c10::weak_intrusive_ptr<c10::StorageImpl> watch{
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(x.storage().unsafeGetStorageImpl())};
+  record(
+      [&] {
+        for (int i = 0; i < 9; ++i) at::add(x, i);
+        const at::Tensor last = at::add(x, 9);
+        watch = c10::weak_intrusive_ptr<c10::StorageImpl>(
+            c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(
+                last.storage().unsafeGetStorageImpl()));
+      },
+      {.keep = KeepRules(Keep::kCuts)});
+  EXPECT_TRUE(watch.expired());
+  const Recorded second = record(
+      [&] {
+        { const ModuleScope before("a"); }
+        const ModuleScope scope("b");
+        (void)x.view({2, 4});
+      },
+      {.keep = KeepRules(Keep::kCuts)});
+  EXPECT_TRUE(second.trace->values().empty());
+}
+
 TEST_F(KeepTest, AllKeepsEveryValueOnce) {
   const Recorded recorded =
       record([&](Recorder& recorder) { run(recorder); }, {.keep = KeepRules(Keep::kAll)});
