@@ -12,8 +12,6 @@
 namespace goldentrace {
 namespace {
 
-constexpr std::uint64_t kSweepEvery = 8;  // calls
-
 // All results are tensors without memory: a factory on the meta device, or of fake tensors.
 bool lives_elsewhere(const std::vector<c10::IValue>& outputs, const Frame& frame) {
   return !frame.results.empty() &&
@@ -103,7 +101,6 @@ void Session::finish_call(const at::RecordFunction& function, ThreadState& threa
   chunk.timings.push_back({thread.number, frame.start_ns, end_ns - frame.start_ns});
   ++calls_;
   if ((frame.flags & kCallFailed) != 0) count(kFailed, 1, frame.op->qualified);
-  if (calls_ % kSweepEvery == 0) tensors_.sweep_some();
 }
 
 void Session::find_results(const std::vector<c10::IValue>& outputs, Frame& frame) {

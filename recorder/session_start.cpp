@@ -45,6 +45,7 @@ bool draws(const OpInfo& op, const at::RecordFunction& function) {
 bool Session::start_call(const at::RecordFunction& function, ThreadState& thread) {
   Frame& frame = thread.frame;
   const std::lock_guard lock(mutex_);
+  tensors_.let_go();
   if (thread.session != number_) {
     thread.session = number_;
     thread.number = threads_++;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <span>
 
 namespace goldentrace {
 namespace {
@@ -18,6 +19,7 @@ static_assert(
     static_cast<int>(c10::ScalarType::UInt64) == static_cast<int>(DType::kUInt64));
 
 constexpr std::size_t kFewViews = 1024;
+constexpr std::size_t kOldEvery = 8;  // calls
 
 std::uint8_t tensor_flags(const c10::TensorImpl& impl) {
   std::uint8_t flags = 0;
@@ -40,6 +42,10 @@ std::uint64_t hash_view(const c10::TensorImpl& impl) {
     hash = mix_hash(hash, static_cast<std::uint64_t>(stride));
   }
   return hash;
+}
+
+bool is_gone(c10::StorageImpl* impl) {
+  return c10::raw::weak_intrusive_ptr::use_count(impl) == 0;
 }
 
 std::uint64_t hash_address(const c10::StorageImpl* impl) {
@@ -71,10 +77,6 @@ StorageEntry& TensorTable::storage(c10::StorageImpl* impl) {
 }
 
 StorageEntry& TensorTable::add(c10::StorageImpl* impl, std::uint64_t hash) {
-  // The oldest of the young ones is young no more.
-  std::uint32_t& young = young_[next_young_++ % young_.size()];
-  if (young != FlatIndex::kNone) release_if_gone(entries_[young]);
-
   if (free_.empty()) {
     free_.push_back(static_cast<std::uint32_t>(entries_.size()));
     entries_.emplace_back();
@@ -89,12 +91,15 @@ StorageEntry& TensorTable::add(c10::StorageImpl* impl, std::uint64_t hash) {
   entry.id = builder_.storage(entry.bytes, device_name(impl->device()));
   c10::raw::weak_intrusive_ptr::incref(impl);
   index_.insert(hash, number);
-  young = number;
+  if (young_size_ == young_.size()) {  // the oldest is young no more
+    std::shift_left(young_.begin(), young_.end(), 1);
+    --young_size_;
+  }
+  young_[young_size_++] = {impl, number};
   return entry;
 }
 
-void TensorTable::release_if_gone(StorageEntry& entry) {
-  if (entry.impl == nullptr || c10::raw::weak_intrusive_ptr::use_count(entry.impl) > 0) return;
+void TensorTable::release(StorageEntry& entry) {
   index_.erase(hash_address(entry.impl), entry.number);
   c10::raw::weak_intrusive_ptr::decref(std::exchange(entry.impl, nullptr));
   free_.push_back(entry.number);
@@ -156,10 +161,21 @@ std::uint32_t TensorTable::define(const StorageEntry& entry, const at::Tensor& t
   return builder_.tensor(view);
 }
 
-void TensorTable::sweep_some() {
-  if (entries_.empty()) return;
-  next_old_ = (next_old_ + 1) % entries_.size();
-  release_if_gone(entries_[next_old_]);
+void TensorTable::let_go() {
+  std::size_t alive = 0;
+  for (std::size_t i = 0; i < young_size_; ++i) {
+    if (is_gone(young_[i].impl)) {
+      release(entries_[young_[i].entry]);
+    } else {
+      young_[alive++] = young_[i];
+    }
+  }
+  young_size_ = alive;
+  if (++next_old_ % kOldEvery != 0 || entries_.empty()) return;
+  StorageEntry& old = entries_[next_old_ / kOldEvery % entries_.size()];
+  if (old.impl == nullptr || !is_gone(old.impl)) return;
+  const auto young = std::span(young_).first(young_size_);  // gone since a moment ago
+  if (std::ranges::find(young, old.number, &Young::entry) == young.end()) release(old);
 }
 
 }  // namespace goldentrace

@@ -1,9 +1,9 @@
 // Who is who among tensors: storages by lifetime, write counters, and the ids of their views.
 // Keeps no tensor alive: a weak reference pins the small StorageImpl only, which is what makes its
 // address a safe key (it can't be given to another storage while the reference stands). It is let
-// go soon after the storage's end: pinned objects between large tensors keep the allocator from
-// using their memory again, and every page of a decode step would be a new one. Not thread-safe:
-// the recorder's mutex guards it. In steady state nothing is allocated.
+// go before the next call after the storage's end: pinned objects between large tensors keep the
+// allocator from using their memory again, and kernels would write to cold or new pages. Not
+// thread-safe: the recorder's mutex guards it. In steady state nothing is allocated.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -45,7 +45,7 @@ static_assert(sizeof(StorageEntry) == 64);
 
 class TensorTable {
  public:
-  explicit TensorTable(ChunkBuilder& builder) : builder_(builder) { young_.fill(FlatIndex::kNone); }
+  explicit TensorTable(ChunkBuilder& builder) : builder_(builder) {}
   ~TensorTable();
   TensorTable(const TensorTable&) = delete;
   TensorTable& operator=(const TensorTable&) = delete;
@@ -56,8 +56,9 @@ class TensorTable {
   // The id of this view of `entry`'s storage. Views are told apart by 64 bits of hash.
   std::uint32_t tensor(StorageEntry& entry, const at::Tensor& tensor);
 
-  // Looks at an old storage or two whether they are gone. Called once a call.
-  void sweep_some();
+  // Lets go of storages that are gone: of all young ones, and of one old one now and then. Called
+  // before each call.
+  void let_go();
   [[nodiscard]] std::size_t size() const { return index_.size(); }
 
  private:
@@ -68,7 +69,7 @@ class TensorTable {
   };
 
   StorageEntry& add(c10::StorageImpl* impl, std::uint64_t hash);
-  void release_if_gone(StorageEntry& entry);
+  void release(StorageEntry& entry);
   void drop_dead_views();
   std::uint32_t define(const StorageEntry& entry, const at::Tensor& tensor);
   std::uint32_t device_name(c10::Device device);
@@ -77,9 +78,13 @@ class TensorTable {
   FlatIndex index_;  // of entries, by address
   std::deque<StorageEntry> entries_;
   std::vector<std::uint32_t> free_;
-  // Most storages live for a few calls: each is looked at when so many more were made.
-  std::array<std::uint32_t, 32> young_;
-  std::size_t next_young_ = 0;
+  struct Young {
+    c10::StorageImpl* impl;
+    std::uint32_t entry;
+  };
+  // Most storages live for a few calls. In the order of their making.
+  std::array<Young, 16> young_;
+  std::size_t young_size_ = 0;
   std::size_t next_old_ = 0;
   FlatIndex view_index_;  // of further views
   std::vector<View> views_;

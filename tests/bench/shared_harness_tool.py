@@ -1,6 +1,7 @@
 """goldentrace as modes of the overhead harness that measures the peers: run_all.py --tool
 THIS_FILE:GoldentraceStats. A record() call is one recording, from its start to the closed file."""
 
+import ctypes
 import os
 import pathlib
 import sys
@@ -87,3 +88,18 @@ class GoldentraceValues(Goldentrace):
     rules = ("scope=**:values",)
     options = {"compress": "values=none"}
     values = True
+
+
+class EmptyCallback(modes.Mode):
+    """What no recorder of calls can go below: PyTorch hands over every call's inputs and outputs,
+    and nothing is done with them."""
+    name, what = "empty_callback", "a RecordFunction callback with inputs and outputs, empty"
+
+    def setup(self, model):
+        self.library = ctypes.CDLL(str(BUILD / "bench" / "empty_callback.so"))
+
+    def record(self, phase, fn, steps):
+        self.library.start_empty_callback()
+        for _ in range(steps):
+            fn()
+        self.library.stop_empty_callback()

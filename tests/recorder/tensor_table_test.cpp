@@ -72,17 +72,27 @@ TEST(TensorTable, AStorageOfAnotherSizeIsAnotherStorageWithUndefinedContent) {
   EXPECT_EQ(table.size(), 1u);
 }
 
-TEST(TensorTable, SweepForgetsWhatIsGoneAndKeepsWhatLives) {
+TEST(TensorTable, LetsGoOfWhatIsGoneAndKeepsWhatLives) {
   ChunkBuilder builder;
   TensorTable table(builder);
   const at::Tensor alive = at::zeros({4});
   const std::uint32_t id = table.storage(storage_of(alive)).id;
   for (int i = 0; i < 20000; ++i) {
+    table.let_go();  // before a call: what the last one made has its memory back
+    ASSERT_EQ(table.size(), 1u);
     const at::Tensor x = at::empty({i % 7});
     table.tensor(table.storage(storage_of(x)), x);
-    ASSERT_LE(table.size(), 40u) << "the young ones, and those that live";
   }
-  for (int i = 0; i < 100; ++i) table.sweep_some();
+  // More of them than are young, which then go at once.
+  std::vector<at::Tensor> many;
+  for (int i = 0; i < 100; ++i) {
+    table.let_go();
+    many.push_back(at::empty({4}));
+    table.storage(storage_of(many.back()));
+  }
+  EXPECT_EQ(table.size(), 101u);
+  many.clear();
+  for (int i = 0; i < 2000; ++i) table.let_go();
   EXPECT_EQ(table.size(), 1u);
   EXPECT_EQ(table.storage(storage_of(alive)).id, id);
 }
