@@ -5,7 +5,7 @@ namespace {
 at::CallbackHandle handle = at::INVALID_CALLBACK_HANDLE;
 }
 
-extern "C" void start_empty_callback() {
+extern "C" __attribute__((visibility("default"))) void start_empty_callback() {
   handle = at::addGlobalCallback(
       at::RecordFunctionCallback(
           [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> { return nullptr; })
@@ -14,4 +14,6 @@ extern "C" void start_empty_callback() {
           .scopes({at::RecordScope::FUNCTION}));
 }
 
-extern "C" void stop_empty_callback() { at::removeCallback(handle); }
+extern "C" __attribute__((visibility("default"))) void stop_empty_callback() {
+  at::removeCallback(handle);
+}
