@@ -13,8 +13,7 @@
 namespace goldentrace {
 namespace {
 
-// What is read, hashed and summed before the next is read: it stays in a near cache between the
-// two.
+// What one task looks at.
 constexpr std::size_t kPieceSuperblocks = 4;
 constexpr std::size_t kPiece = kPieceSuperblocks * kSuperblock;  // elements
 // Tensors of this many bytes are worth more threads. What several threads found is put together
@@ -72,9 +71,11 @@ class TensorDigest {
       gather(tensor_, begin, count, gathered.data());
       data = gathered.data();
     }
-    hash_leaves({data, count * size_}, piece.leaves.data());
     if (sums_) {
-      add_superblocks(tensor_.dtype, data, count, number * kPieceSuperblocks, sketch_, piece.sums);
+      add_superblocks(tensor_.dtype, data, count, number * kPieceSuperblocks, sketch_, piece.sums,
+                      piece.leaves.data());
+    } else {
+      hash_leaves({data, count * size_}, piece.leaves.data());
     }
   }
 

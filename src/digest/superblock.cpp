@@ -14,6 +14,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "src/digest/hash.h"
 #include "src/digest/sketch.h"
 
 #ifndef GOLDENTRACE_SUPERBLOCK_ONCE
@@ -60,7 +61,7 @@ using Half32 = hn::Rebind<float, F64>;  // as many floats as an F64 vector has d
 // As a float32 it is rounded up, and no float32 lies between.
 constexpr double kSentinel = 1e30;
 // Elements from here that are asked for while these are looked at: what the caller comes to next.
-constexpr std::size_t kAhead = 4 * kSuperblock;
+constexpr std::size_t kAhead = kSuperblock;
 
 // ---- elements as float32
 // ---------------------------------------------------------------------------
@@ -551,7 +552,7 @@ HWY_NOINLINE void add_one(const std::byte* data, std::size_t count, std::uint64_
 
 template <DType dtype, bool kSketch>
 HWY_INLINE void add_all(const std::byte* data, std::size_t count, std::uint64_t first,
-                        SuperblockSums* out) {
+                        SuperblockSums* out, std::uint64_t* leaves) {
   Workspace work;
   Lanes lanes[kSideBySide];
   for (std::size_t at = 0; at < count;) {
@@ -559,6 +560,8 @@ HWY_INLINE void add_all(const std::byte* data, std::size_t count, std::uint64_t 
     std::size_t taken = 0;
     for (; taken < kSideBySide && at < count; ++taken, at += kSuperblock) {
       const std::size_t here = std::min(kSuperblock, count - at);
+      hash_leaves({data + at * size_of<dtype>(), here * size_of<dtype>()},
+                  leaves + at * size_of<dtype>() / kHashBlock);
       add_one<dtype, kSketch>(data + at * size_of<dtype>(), here, first + at / kSuperblock, false,
                               work, lanes[taken], out[at / kSuperblock]);
     }
@@ -582,26 +585,26 @@ HWY_INLINE void add_all(const std::byte* data, std::size_t count, std::uint64_t 
 
 template <bool kSketch>
 void add_dtype(DType dtype, const std::byte* data, std::size_t count, std::uint64_t first,
-               SuperblockSums* out) {
+               SuperblockSums* out, std::uint64_t* leaves) {
   switch (dtype) {
     case DType::kBFloat16:
-      return add_all<DType::kBFloat16, kSketch>(data, count, first, out);
+      return add_all<DType::kBFloat16, kSketch>(data, count, first, out, leaves);
     case DType::kFloat16:
-      return add_all<DType::kFloat16, kSketch>(data, count, first, out);
+      return add_all<DType::kFloat16, kSketch>(data, count, first, out, leaves);
     case DType::kFloat32:
-      return add_all<DType::kFloat32, kSketch>(data, count, first, out);
+      return add_all<DType::kFloat32, kSketch>(data, count, first, out, leaves);
     default:
-      return add_all<DType::kFloat64, kSketch>(data, count, first, out);
+      return add_all<DType::kFloat64, kSketch>(data, count, first, out, leaves);
   }
 }
 
 void add_with_sketch(DType dtype, const std::byte* data, std::size_t count, std::uint64_t first,
-                     SuperblockSums* out) {
-  add_dtype<true>(dtype, data, count, first, out);
+                     SuperblockSums* out, std::uint64_t* leaves) {
+  add_dtype<true>(dtype, data, count, first, out, leaves);
 }
 void add_without(DType dtype, const std::byte* data, std::size_t count, std::uint64_t first,
-                 SuperblockSums* out) {
-  add_dtype<false>(dtype, data, count, first, out);
+                 SuperblockSums* out, std::uint64_t* leaves) {
+  add_dtype<false>(dtype, data, count, first, out, leaves);
 }
 
 }  // namespace
@@ -616,11 +619,11 @@ HWY_EXPORT(add_with_sketch);
 HWY_EXPORT(add_without);
 
 void add_superblocks(DType dtype, const std::byte* data, std::size_t count, std::uint64_t first,
-                     bool with_sketch, std::span<SuperblockSums> sums) {
+                     bool with_sketch, std::span<SuperblockSums> sums, std::uint64_t* leaves) {
   if (with_sketch) {
-    HWY_DYNAMIC_DISPATCH(add_with_sketch)(dtype, data, count, first, sums.data());
+    HWY_DYNAMIC_DISPATCH(add_with_sketch)(dtype, data, count, first, sums.data(), leaves);
   } else {
-    HWY_DYNAMIC_DISPATCH(add_without)(dtype, data, count, first, sums.data());
+    HWY_DYNAMIC_DISPATCH(add_without)(dtype, data, count, first, sums.data(), leaves);
   }
 }
 

@@ -1,5 +1,5 @@
-// `stats` and `sketch` of one superblock, 4,096 elements: the unit that is digested at once and
-// whose results are added in order, so that threads and vector widths change no bit.
+// All digests of one superblock, 4,096 elements: the unit that is digested at once and whose
+// results are added in order, so that threads and vector widths change no bit.
 #pragma once
 
 #include <array>
@@ -21,9 +21,10 @@ struct SuperblockSums {
 };
 
 // Of superblocks `first`, `first` + 1, ... whose dense elements begin at `data`: one entry of
-// `sums` each. All but the last have kSuperblock elements; `count` is that of all elements. `dtype`
-// is a real float.
+// `sums` each, and of `leaves` one a block of 4,096 bytes (hash_leaves). All but the last have
+// kSuperblock elements; `count` is that of all elements. `dtype` is a real float. A superblock is
+// hashed and summed before the next is read: it stays in the nearest cache between the two.
 void add_superblocks(DType dtype, const std::byte* data, std::size_t count, std::uint64_t first,
-                     bool with_sketch, std::span<SuperblockSums> sums);
+                     bool with_sketch, std::span<SuperblockSums> sums, std::uint64_t* leaves);
 
 }  // namespace goldentrace

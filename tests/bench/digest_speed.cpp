@@ -80,13 +80,13 @@ void digest(benchmark::State& state, DType dtype, const DigestOptions& options) 
 constexpr DigestOptions kStats{.stats = true};
 constexpr DigestOptions kSketch{.stats = true, .sketch = true};
 
-BENCHMARK(copy)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK(xxh3)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK_CAPTURE(digest, hash, DType::kBFloat16, {})->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK_CAPTURE(digest, bfloat16_stats, DType::kBFloat16, kStats)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK_CAPTURE(digest, bfloat16_all, DType::kBFloat16, kSketch)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK_CAPTURE(digest, float32_stats, DType::kFloat32, kStats)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK_CAPTURE(digest, float32_all, DType::kFloat32, kSketch)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK(copy)->Arg(kInCache)->Arg(4 << 20)->Arg(kInMemory);
+BENCHMARK(xxh3)->Arg(kInCache)->Arg(4 << 20)->Arg(kInMemory);
+BENCHMARK_CAPTURE(digest, hash, DType::kBFloat16, {})->Arg(kInCache)->Arg(4 << 20)->Arg(kInMemory);
+BENCHMARK_CAPTURE(digest, bfloat16_stats, DType::kBFloat16, kStats)->Arg(kInCache)->Arg(4 << 20)->Arg(kInMemory);
+BENCHMARK_CAPTURE(digest, bfloat16_all, DType::kBFloat16, kSketch)->Arg(kInCache)->Arg(4 << 20)->Arg(kInMemory);
+BENCHMARK_CAPTURE(digest, float32_stats, DType::kFloat32, kStats)->Arg(kInCache)->Arg(4 << 20)->Arg(kInMemory);
+BENCHMARK_CAPTURE(digest, float32_all, DType::kFloat32, kSketch)->Arg(kInCache)->Arg(4 << 20)->Arg(kInMemory);
 
 }  // namespace
 }  // namespace goldentrace
