@@ -9,7 +9,7 @@
 # PYTHON=... uses an interpreter that already has the packages of requirements.txt instead of making .venv.
 
 PACKAGES = clang cmake flatbuffers-compiler g++ libbenchmark-dev libclang-rt-dev libcli11-dev libflatbuffers-dev \
-           libgmock-dev libgtest-dev libhwy-dev libspdlog-dev libxxhash-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config \
+           libboost-math-dev libgmock-dev libgtest-dev libhwy-dev libspdlog-dev libxxhash-dev libzstd-dev ninja-build nlohmann-json3-dev pkg-config \
            python3-dev python3-venv
 FAULT = norm-without-one
 JOBS = $(shell nproc)

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "replayer/execute/local.h"
 #include "replayer/verdict/doubts.h"
+#include "replayer/verdict/local_findings.h"
 #include "src/base/status.h"
 
 namespace goldentrace {
@@ -18,6 +21,11 @@ struct ReplayOptions {
   std::string oracle;
   // Traces that are not whole may agree as far as they go.
   bool allow_incomplete = false;
+  // Another rounding than eager's, if a correct engine may round so, is a difference.
+  bool strict = false;
+  // Where there are weights: measures the local error (execute/local.h, which needs Torch).
+  std::string weights = {};
+  std::function<Result<LocalReport>(const LocalOptions&)> measure_local = {};
 };
 
 // Exit status of each: reports.md's table. Written to JSON by name: append only.
@@ -35,8 +43,9 @@ enum class Verdict : std::uint8_t {
   kLogits,      // 1: the logits moved out of band, no aligned call did
   kUndecided,   // 2: outputs differ, and nothing is kept that says how far
   kIncomplete,  // 2: what there is agrees, but a trace is not whole
+  kRounding,    // 0, strictly 1: rounds at other points than eager does, as a correct engine may
 };
-int exit_status(Verdict verdict);
+int exit_status(Verdict verdict, bool strict = false);
 const char* verdict_name(Verdict verdict);
 
 // One rung of the ladder, in the order of blame.
@@ -176,7 +185,13 @@ struct ReplayReport {
   TokensReport tokens;
   Rung ops_rung;
   OpsReport ops;
+  // By re-execution; judges in place of the default bands where it was measured.
+  std::optional<LocalReport> local;
+  std::vector<LocalFinding> findings;
   std::int64_t longest_position = 0;
+  bool strict = false;
+
+  [[nodiscard]] int exit() const { return exit_status(verdict, strict); }
 };
 
 // A call works with another constant, and no call before it is out of band: that is the finding

@@ -54,12 +54,15 @@ Status deliver(const std::string& text, const std::string& json, const std::stri
 }
 
 int replay(const goldentrace::ReplayOptions& options, const std::string& json_path) {
+  if (!options.weights.empty() && !options.measure_local) {
+    return fail({Code::kUnsupported, "--weights: this replay was built without LibTorch"});
+  }
   const auto report = goldentrace::run_replay(options);
   if (!report.ok()) return fail(report.status());
   const Status delivered =
       deliver(goldentrace::text_report(*report), goldentrace::json_report(*report), json_path);
   if (!delivered.ok()) return fail(delivered);
-  return goldentrace::exit_status(report->verdict);
+  return report->exit();
 }
 
 int verify([[maybe_unused]] const goldentrace::VerifyOptions& options,
@@ -336,6 +339,12 @@ int main(int argc, char** argv) {
   app.add_option("--against", options.oracle, "the oracle's trace");
   app.add_option("--json", json_path, "write the whole report as JSON to this file; - is stdout");
   app.add_flag("--allow-incomplete", options.allow_incomplete, kIncompleteHelp);
+  app.add_option("--weights", options.weights,
+                 "model folder of the oracle: judge every call from the candidate's own inputs");
+  app.add_flag("--strict", options.strict, "rounding at other points than eager is a difference");
+#ifdef GOLDENTRACE_WITH_TORCH
+  options.measure_local = goldentrace::measure_local;
+#endif
 
   Run run;
   goldentrace::VerifyOptions verify_options;

@@ -22,6 +22,12 @@ std::uint32_t StepReader::op_name(std::uint32_t op) {
   return found->second;
 }
 
+std::uint64_t StepReader::key_of(const Output& output) {
+  if (floats_ == Floats::kByDtype || !is_real_float(output.dtype)) return output.shape;
+  std::string shape = names_.text(output.shape);
+  return names_.id(shape.replace(0, shape.find(' '), "float"));
+}
+
 StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
   const Call& call = chunk.calls[i];
   StepCall out;
@@ -42,7 +48,7 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
     if ((write.flags & kWriteStats) != 0) output.stats = chunk.stats[write.stats_index];
     if ((write.flags & kWriteSketch) != 0) output.sketch = chunk.sketches[write.sketch_index];
     output.shape = names_.id(program_.dictionary().describe_tensor(write.tensor));
-    out.key = out.key * 0x9e3779b97f4a7c15ull + output.shape + 1;
+    out.key = out.key * 0x9e3779b97f4a7c15ull + key_of(output) + 1;
     out.outputs.push_back(output);
   }
   read_arguments(chunk, call, out);

@@ -60,20 +60,26 @@ struct StepCalls {
 
 class StepReader {
  public:
-  // Both must outlive this.
-  StepReader(const TraceReader& trace, Names& names) : program_(trace), names_(names) {}
+  enum class Floats : std::uint8_t { kByDtype, kAlike };
+
+  // Both must outlive this. With kAlike, calls whose outputs differ only in their real float dtypes
+  // have equal keys: a run in another dtype has the same calls.
+  StepReader(const TraceReader& trace, Names& names, Floats floats = Floats::kByDtype)
+      : program_(trace), names_(names), floats_(floats) {}
 
   // The next run of calls of one step; false at the end of the program.
   Result<bool> next(StepCalls& step);
 
  private:
   StepCall convert(const ProgramChunk& chunk, std::size_t i);
+  std::uint64_t key_of(const Output& output);
   void read_arguments(const ProgramChunk& chunk, const Call& call, StepCall& out);
   std::uint32_t scope_name(std::uint32_t scope);
   std::uint32_t op_name(std::uint32_t op);
 
   ProgramReader program_;
   Names& names_;
+  const Floats floats_;
   std::size_t at_ = 0;
   bool started_ = false;
   bool finished_ = false;

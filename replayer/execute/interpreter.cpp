@@ -1,12 +1,7 @@
 #include "replayer/execute/interpreter.h"
 
-#include <ATen/Context.h>
-#include <ATen/Parallel.h>
 #include <ATen/ScalarOps.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/gather.h>
-#include <c10/core/DefaultDtype.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
 #include <array>
@@ -15,9 +10,6 @@
 
 namespace goldentrace {
 namespace {
-
-// In the order of at::Float32MatmulPrecision.
-constexpr const char* kPrecisionNames[] = {"highest", "high", "medium"};
 
 // Operators whose first result is picked from their first argument, along "dim", by their second.
 constexpr std::array<std::string_view, 10> kPicking = {
@@ -34,52 +26,9 @@ at::Tensor wrapped(const at::Scalar& number) {
 
 }  // namespace
 
-// Puts this thread and process back as they were: execution may be one step of a longer program.
-struct Interpreter::Settings {
-  Settings() = default;
-  ~Settings() {
-    c10::set_default_dtype(dtype);
-    at::globalContext().setDeterministicAlgorithms(deterministic, warn_only);
-    at::globalContext().setFloat32MatmulPrecision(kPrecisionNames[precision % 3]);
-    at::autocast::set_autocast_dtype(at::kCPU, autocast_dtype);
-    at::autocast::set_autocast_enabled(at::kCPU, autocast);
-    if (at::get_num_threads() != threads) at::set_num_threads(threads);
-  }
-  Settings(const Settings&) = delete;
-  Settings& operator=(const Settings&) = delete;
-
-  const c10::AutoGradMode no_grad{false};
-  caffe2::TypeMeta dtype = c10::get_default_dtype();
-  bool deterministic = at::globalContext().deterministicAlgorithms();
-  bool warn_only = at::globalContext().deterministicAlgorithmsWarnOnly();
-  std::size_t precision = static_cast<std::size_t>(at::globalContext().float32MatmulPrecision());
-  at::ScalarType autocast_dtype = at::autocast::get_autocast_dtype(at::kCPU);
-  bool autocast = at::autocast::is_autocast_enabled(at::kCPU);
-  int threads = at::get_num_threads();
-};
-
-Interpreter::Interpreter(const Dictionary& dictionary, std::optional<DType> promote)
-    : dictionary_(dictionary), memory_(dictionary, promote), found_(std::make_unique<Settings>()) {}
-
-Interpreter::~Interpreter() = default;
-
-void Interpreter::apply_ambient(const Call& call) {
-  if (ambient_known_ && ambient_ == call.ambient) return;
-  const Ambient& ambient = dictionary_.ambient(call.ambient);
-  const DType default_dtype = promoted(ambient.default_dtype, memory_.promote());
-  c10::set_default_dtype(caffe2::TypeMeta::fromScalarType(scalar_type(default_dtype)));
-  at::globalContext().setDeterministicAlgorithms(ambient.deterministic, /*warn_only=*/false);
-  at::globalContext().setFloat32MatmulPrecision(ambient.matmul_precision);
-  // Autocast only ever narrows, which promotion undoes.
-  const bool autocast = ambient.autocast && !memory_.promote();
-  at::autocast::set_autocast_enabled(at::kCPU, autocast);
-  if (autocast) at::autocast::set_autocast_dtype(at::kCPU, scalar_type(ambient.autocast_dtype));
-  if (ambient.threads > 0 && at::get_num_threads() != static_cast<int>(ambient.threads)) {
-    at::set_num_threads(static_cast<int>(ambient.threads));
-  }
-  ambient_ = call.ambient;
-  ambient_known_ = true;
-}
+Interpreter::Interpreter(const Dictionary& dictionary, Promotion promotion,
+                         Environment& environment)
+    : dictionary_(dictionary), memory_(dictionary, promotion), environment_(environment) {}
 
 const Interpreter::Op& Interpreter::find_op(std::uint32_t id) {
   const auto known = ops_.find(id);
@@ -111,7 +60,7 @@ void Interpreter::limit_allocations(const ProgramChunk& chunk, const Call& call)
     const auto id = static_cast<std::uint32_t>(chunk.nodes[node].value);
     bytes += dictionary_.storage(dictionary_.tensor(id).storage).bytes;
   }
-  allocations_.set(kAlways + kTimesRecorded * bytes);
+  environment_.limit_allocations(kAlways + kTimesRecorded * bytes);
 }
 
 // ---- one call -----------------------------------------------------------------------------------
@@ -120,18 +69,18 @@ std::vector<c10::IValue> Interpreter::run(const ProgramChunk& chunk, const Call&
   fell_back_ = false;
   if ((call.flags & kCallNotExecutable) != 0) throw CannotRun{"an argument was not stored"};
   if ((call.flags & kCallForeign) != 0) throw CannotRun{"another engine gave only its result"};
-  apply_ambient(call);
+  environment_.apply(dictionary_.ambient(call.ambient), memory_.promotion());
   limit_allocations(chunk, call);
   const Op& op = find_op(call.op);
   // What looks at bits must see the recorded dtype's.
-  if (memory_.promote() && op.reinterprets) {
+  if (memory_.promotes() && op.reinterprets) {
     return run_in_recorded_dtype(chunk, call, op);
   }
   std::vector<c10::IValue> stack = decode_arguments(chunk, call, op, Dtypes::kKept);
   try {
     op.handle.callBoxed(&stack);
   } catch (const std::exception&) {
-    if (!memory_.promote()) throw;
+    if (!memory_.promotes()) throw;
     stack = run_in_recorded_dtype(chunk, call, op);
     fell_back_ = true;
   }
@@ -177,7 +126,7 @@ std::vector<c10::IValue> Interpreter::decode_arguments(const ProgramChunk& chunk
     if (op.dtype_argument[i] && value.isInt() && dtypes == Dtypes::kKept) {
       const auto recorded = static_cast<DType>(value.toInt());
       if (item_size(recorded) != 0) {
-        value = static_cast<std::int64_t>(promoted(recorded, memory_.promote()));
+        value = static_cast<std::int64_t>(promoted(recorded, memory_.promotion()));
       }
     }
     stack.push_back(std::move(value));

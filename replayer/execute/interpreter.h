@@ -7,14 +7,12 @@
 #include <ATen/core/ivalue.h>
 
 #include <cstdint>
-#include <memory>
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
-#include "replayer/execute/allocation_limit.h"
+#include "replayer/execute/environment.h"
 #include "replayer/execute/memory.h"
 #include "src/event/dictionary.h"
 
@@ -35,12 +33,8 @@ struct Placed {
 
 class Interpreter {
  public:
-  // Changes process and thread settings (threads, default dtype, ...) to those recorded, call by
-  // call; they are put back when it goes.
-  Interpreter(const Dictionary& dictionary, std::optional<DType> promote);
-  ~Interpreter();
-  Interpreter(const Interpreter&) = delete;
-  Interpreter& operator=(const Interpreter&) = delete;
+  // Both must outlive this; several may share one environment.
+  Interpreter(const Dictionary& dictionary, Promotion promotion, Environment& environment);
 
   Memory& memory() { return memory_; }
 
@@ -73,7 +67,6 @@ class Interpreter {
     bool reinterprets = false;  // gives another dtype's view of the same bits
   };
 
-  void apply_ambient(const Call& call);
   void limit_allocations(const ProgramChunk& chunk, const Call& call);
   const Op& find_op(std::uint32_t id);
   std::vector<c10::IValue> decode_arguments(const ProgramChunk& chunk, const Call& call,
@@ -87,16 +80,11 @@ class Interpreter {
                                                  const Op& op);
   [[nodiscard]] bool is_read_argument(const c10::Storage& storage) const;
 
-  struct Settings;  // of process and thread, as found
-
   const Dictionary& dictionary_;
   Memory memory_;
-  std::unique_ptr<Settings> found_;
-  AllocationLimit allocations_;
+  Environment& environment_;
   std::unordered_map<std::uint32_t, Op> ops_;
   std::unordered_set<std::uint32_t> lost_;  // storages of results of calls that could not run
-  std::uint32_t ambient_ = 0;
-  bool ambient_known_ = false;
 
   // Of the call that runs.
   Dtypes dtypes_ = Dtypes::kKept;

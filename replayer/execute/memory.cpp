@@ -28,19 +28,19 @@ at::Tensor view_of_storage(const c10::Storage& storage, DType dtype, std::int64_
 
 }  // namespace
 
-DType promoted(DType dtype, std::optional<DType> to) {
-  if (!to) return dtype;
-  const bool wide = *to == DType::kFloat64;
+DType promoted(DType dtype, Promotion promotion) {
+  if (promotion == Promotion::kNone) return dtype;
+  const bool all = promotion == Promotion::kFloat64;
   switch (dtype) {
     case DType::kFloat16:
     case DType::kBFloat16:
-      return *to;
-    case DType::kFloat32:
-      return wide ? *to : dtype;
+      return all ? DType::kFloat64 : DType::kFloat32;
     case DType::kComplex32:
-      return wide ? DType::kComplex128 : DType::kComplex64;
+      return all ? DType::kComplex128 : DType::kComplex64;
+    case DType::kFloat32:
+      return promotion == Promotion::kFloat32 ? dtype : DType::kFloat64;
     case DType::kComplex64:
-      return wide ? DType::kComplex128 : dtype;
+      return promotion == Promotion::kFloat32 ? dtype : DType::kComplex128;
     default:
       return dtype;
   }
@@ -60,7 +60,7 @@ void Memory::learn(const ProgramChunk& chunk) {
 }
 
 std::size_t Memory::ratio(DType dtype) const {
-  return item_size(promoted(dtype, promote_)) / item_size(dtype);
+  return item_size(promoted(dtype, promotion_)) / item_size(dtype);
 }
 
 DType Memory::own_dtype(std::uint32_t storage) const {
@@ -89,15 +89,15 @@ void Memory::allocate(std::uint32_t id) {
 void Memory::fill(std::uint32_t id, std::span<const std::byte> bytes) {
   if (!has(id)) allocate(id);
   const DType own = own_dtype(id);
-  at::Tensor kept = from_bytes(bytes, promote_ ? own : DType::kUInt8);
-  if (promote_) kept = kept.to(scalar_type(promoted(own, promote_)));
+  at::Tensor kept = from_bytes(bytes, promotes() ? own : DType::kUInt8);
+  if (promotes()) kept = kept.to(scalar_type(promoted(own, promotion_)));
   const std::size_t size = std::min(kept.nbytes(), storages_[id].nbytes());
   if (size > 0) std::memcpy(storages_[id].mutable_data(), kept.const_data_ptr(), size);
 }
 
 bool Memory::reinterprets(std::uint32_t id) const {
   const Tensor& view = dictionary_.tensor(id);
-  return promote_ && ratio(view.dtype) != ratio(own_dtype(view.storage));
+  return promotes() && ratio(view.dtype) != ratio(own_dtype(view.storage));
 }
 
 at::Tensor Memory::tensor(std::uint32_t id) const {
@@ -106,7 +106,7 @@ at::Tensor Memory::tensor(std::uint32_t id) const {
   c10::Storage storage = storages_[view.storage];
   if (reinterprets(id)) {
     const DType own = own_dtype(view.storage);
-    const DType kept = promoted(own, promote_);
+    const DType kept = promoted(own, promotion_);
     const auto count = static_cast<std::int64_t>(storage.nbytes() / item_size(kept));
     const at::Tensor bits = view_of_storage(storage, kept, 0, {{count}, {1}}).to(scalar_type(own));
     const auto seen = static_cast<std::int64_t>(bits.nbytes() / item_size(view.dtype));

@@ -1,29 +1,25 @@
 // The storages of a program while it is executed again, and the tensors that look into them.
 //
-// With `promote`, float tensors are kept in a wider dtype: float16 and bfloat16 in float32 (or all
-// of them and float32 in float64, complex alike). Sizes, strides and offsets, counted in elements,
-// stay those recorded, and so does who shares memory with whom. float8, integers and booleans stay.
+// Promoted, float tensors are kept in a wider dtype. Sizes, strides and offsets, counted in
+// elements, stay those recorded, and so does who shares memory with whom.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <vector>
 
+#include "replayer/execute/promotion.h"
 #include "src/event/dictionary.h"
 
 namespace goldentrace {
 
-// What `dtype` becomes when programs run in `to` (kFloat32 or kFloat64); itself when it stays.
-DType promoted(DType dtype, std::optional<DType> to);
-
 class Memory {
  public:
-  explicit Memory(const Dictionary& dictionary, std::optional<DType> promote = {})
-      : dictionary_(dictionary), promote_(promote) {}
+  Memory(const Dictionary& dictionary, Promotion promotion)
+      : dictionary_(dictionary), promotion_(promotion) {}
 
   // Of each storage, what its elements are; to be called for every chunk before its calls.
   void learn(const ProgramChunk& chunk);
@@ -48,16 +44,17 @@ class Memory {
   [[nodiscard]] bool reinterprets(std::uint32_t id) const;
   // The dtype that tensor(id) has.
   [[nodiscard]] DType dtype(std::uint32_t id) const {
-    return promoted(dictionary_.tensor(id).dtype, promote_);
+    return promoted(dictionary_.tensor(id).dtype, promotion_);
   }
-  [[nodiscard]] std::optional<DType> promote() const { return promote_; }
+  [[nodiscard]] Promotion promotion() const { return promotion_; }
+  [[nodiscard]] bool promotes() const { return promotion_ != Promotion::kNone; }
 
  private:
   [[nodiscard]] std::size_t ratio(DType dtype) const;
   [[nodiscard]] DType own_dtype(std::uint32_t storage) const;
 
   const Dictionary& dictionary_;
-  const std::optional<DType> promote_;
+  const Promotion promotion_;
   std::vector<c10::Storage> storages_;
   std::vector<DType> dtypes_;  // by storage: of the first tensor that looks into it
 };

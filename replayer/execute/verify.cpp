@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "replayer/execute/interpreter.h"
+#include "replayer/execute/lifetimes.h"
 #include "replayer/execute/outputs.h"
-#include "replayer/execute/weights.h"
+#include "replayer/execute/program_inputs.h"
 #include "replayer/verdict/doubts.h"
 #include "src/base/machine.h"
 #include "src/format/trace_reader.h"
@@ -37,80 +38,37 @@ std::vector<std::string> compare_environment(const Header& header) {
   return differences;
 }
 
-// Number of the last call that touches each storage, so that memory is given back after it.
-class Lifetimes {
- public:
-  static Result<Lifetimes> read(const TraceReader& trace) {
-    Lifetimes lifetimes;
-    std::vector<std::uint64_t> last;
-    ProgramReader program(trace);
-    while (true) {
-      const auto more = program.next();
-      if (!more.ok()) return more.status();
-      if (!*more) break;
-      const Dictionary& dictionary = program.dictionary();
-      last.resize(dictionary.storages(), 0);
-      const ProgramChunk& chunk = program.chunk();
-      for (std::size_t i = 0; i < chunk.calls.size(); ++i) {
-        const Call& call = chunk.calls[i];
-        for (std::size_t n = call.first_node; n < call.end_node; ++n) {
-          if (chunk.nodes[n].kind != NodeKind::kTensor) continue;
-          const auto tensor = static_cast<std::uint32_t>(chunk.nodes[n].value);
-          last[dictionary.tensor(tensor).storage] = chunk.base.calls + i;
-        }
-        for (std::size_t w = 0; w < call.writes; ++w) {
-          const std::uint32_t tensor = chunk.writes[call.first_write + w].tensor;
-          last[dictionary.tensor(tensor).storage] = chunk.base.calls + i;
-        }
-      }
-    }
-    for (std::uint32_t storage = 0; storage < last.size(); ++storage) {
-      lifetimes.ends_.emplace_back(last[storage], storage);
-    }
-    std::sort(lifetimes.ends_.begin(), lifetimes.ends_.end());
-    return lifetimes;
-  }
+Promotion promotion_to(std::optional<DType> dtype) {
+  if (!dtype) return Promotion::kNone;
+  return *dtype == DType::kFloat64 ? Promotion::kFloat64 : Promotion::kFloat32;
+}
 
-  void release_after(std::uint64_t call, Memory& memory) {
-    for (; next_ < ends_.size() && ends_[next_].first <= call; ++next_) {
-      memory.release(ends_[next_].second);
-    }
-  }
-
- private:
-  std::vector<std::pair<std::uint64_t, std::uint32_t>> ends_;
-  std::size_t next_ = 0;
-};
-
-// Drives one execution from the first call to the last: inputs of the program are put in place
-// before the call that they were recorded at, memory is given back after its last use.
+// Drives one execution from the first call to the last; memory is given back after its last use.
 class Execution {
  public:
   Execution(const TraceReader& trace, const Checkpoint& checkpoint, VerifyReport& report)
       : trace_(trace),
-        checkpoint_(checkpoint),
         report_(report),
         program_(trace),
-        interpreter_(program_.dictionary(), report.promote),
+        interpreter_(program_.dictionary(), promotion_to(report.promote), environment_),
+        inputs_(trace, checkpoint, program_.dictionary(), {&interpreter_.memory()}),
         outputs_(trace, program_.dictionary(), interpreter_, report) {}
 
   Status run() {
     auto lifetimes = Lifetimes::read(trace_);
     if (!lifetimes.ok()) return lifetimes.status();
-    auto parameters = trace_.parameters();
-    if (!parameters.ok()) return parameters.status();
-    parameters_ = std::move(*parameters);
-    std::stable_sort(parameters_.begin(), parameters_.end(),
-                     [](const Parameter& x, const Parameter& y) { return x.call < y.call; });
-    report_.parameters = parameters_.size();
-
-    while (report_.wrong_parameters.empty()) {
+    GOLDENTRACE_RETURN_IF_ERROR(inputs_.open());
+    report_.parameters = inputs_.parameters();
+    while (inputs_.wrong_parameters().empty()) {
       const auto more = program_.next();
       if (!more.ok()) return more.status();
       if (!*more) break;
       interpreter_.memory().learn(program_.chunk());
       GOLDENTRACE_RETURN_IF_ERROR(run_chunk(*lifetimes));
     }
+    report_.wrong_parameters = inputs_.wrong_parameters();
+    report_.externals = inputs_.externals();
+    report_.holes = inputs_.holes();
     outputs_.finish();
     return {};
   }
@@ -118,45 +76,14 @@ class Execution {
  private:
   Status run_chunk(Lifetimes& lifetimes) {
     const ProgramChunk& chunk = program_.chunk();
-    std::size_t next_external = 0;
     for (std::size_t i = 0; i < chunk.calls.size(); ++i) {
       const std::uint64_t number = chunk.base.calls + i;
-      GOLDENTRACE_RETURN_IF_ERROR(put_parameters(number));
-      if (!report_.wrong_parameters.empty()) return {};
-      for (;
-           next_external < chunk.externals.size() && chunk.externals[next_external].call <= number;
-           ++next_external) {
-        GOLDENTRACE_RETURN_IF_ERROR(put_external(chunk.externals[next_external]));
-      }
+      GOLDENTRACE_RETURN_IF_ERROR(inputs_.put_before(chunk, number));
+      if (!inputs_.wrong_parameters().empty()) return {};
       GOLDENTRACE_RETURN_IF_ERROR(run_call(chunk, chunk.calls[i], number));
-      lifetimes.release_after(number, interpreter_.memory());
+      lifetimes.release_after(
+          number, [&](std::uint32_t storage) { interpreter_.memory().release(storage); });
     }
-    return {};
-  }
-
-  Status put_parameters(std::uint64_t call) {
-    for (; next_parameter_ < parameters_.size() && parameters_[next_parameter_].call <= call;
-         ++next_parameter_) {
-      const Parameter& parameter = parameters_[next_parameter_];
-      const auto right = load_parameter(trace_, parameter, checkpoint_, program_.dictionary(),
-                                        interpreter_.memory());
-      if (!right.ok()) return right.status();
-      if (!*right) report_.wrong_parameters.push_back(parameter.name);
-    }
-    return {};
-  }
-
-  Status put_external(const External& external) {
-    // Computed by the program, and so here too.
-    if (external.kind == ExternalKind::kRepeated) return {};
-    const auto bytes = trace_.value(external.hash);
-    if (!bytes.ok()) return bytes.status();
-    if (bytes->size() != program_.dictionary().storage(external.storage).bytes) {
-      return {Code::kCorrupt, "an external input has another size than its storage"};
-    }
-    interpreter_.memory().fill(external.storage, *bytes);
-    ++report_.externals;
-    if (external.kind == ExternalKind::kHole) ++report_.holes;
     return {};
   }
 
@@ -182,13 +109,12 @@ class Execution {
   }
 
   const TraceReader& trace_;
-  const Checkpoint& checkpoint_;
   VerifyReport& report_;
   ProgramReader program_;
+  Environment environment_;
   Interpreter interpreter_;
+  ProgramInputs inputs_;
   Outputs outputs_;
-  std::vector<Parameter> parameters_;  // in order of the call before which they are put in place
-  std::size_t next_parameter_ = 0;
 };
 
 }  // namespace

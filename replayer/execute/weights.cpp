@@ -72,7 +72,7 @@ void copy_elements(at::Tensor from, at::Tensor to) {
 
 Result<bool> load_parameter(const TraceReader& trace, const Parameter& parameter,
                             const Checkpoint& checkpoint, const Dictionary& dictionary,
-                            Memory& memory) {
+                            std::span<Memory* const> memories) {
   if (parameter.tensor >= dictionary.tensors()) {
     return Status(Code::kCorrupt, "parameter '" + parameter.name + "' is an undefined tensor");
   }
@@ -81,12 +81,14 @@ Result<bool> load_parameter(const TraceReader& trace, const Parameter& parameter
   const auto made = follow_recipe(trace, parameter, checkpoint, dictionary);
   if (!made.ok()) return made.status();
   const Tensor& view = dictionary.tensor(parameter.tensor);
-  memory.fill(view.storage, {});
-  const at::Tensor place = memory.tensor(parameter.tensor);
-  if (place.sizes() != made->sizes() || static_cast<DType>(made->scalar_type()) != view.dtype) {
-    return false;
+  for (Memory* const memory : memories) {
+    memory->fill(view.storage, {});
+    const at::Tensor place = memory->tensor(parameter.tensor);
+    if (place.sizes() != made->sizes() || static_cast<DType>(made->scalar_type()) != view.dtype) {
+      return false;
+    }
+    copy_elements(*made, place);
   }
-  copy_elements(*made, place);
   const at::Tensor dense = made->contiguous();
   return hash_bytes({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}) ==
          parameter.hash;

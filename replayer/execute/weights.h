@@ -2,6 +2,8 @@
 // hash.
 #pragma once
 
+#include <span>
+
 #include "replayer/execute/memory.h"
 #include "src/base/status.h"
 #include "src/event/run.h"
@@ -10,10 +12,10 @@
 
 namespace goldentrace {
 
-// Puts a parameter into `memory`; false when its bytes are not those recorded. Not ok when a source
-// is missing from the checkpoint, or a stored value from the trace.
+// Puts a parameter into every memory; false when its bytes are not those recorded. Not ok when a
+// source is missing from the checkpoint, or a stored value from the trace.
 Result<bool> load_parameter(const TraceReader& trace, const Parameter& parameter,
                             const Checkpoint& checkpoint, const Dictionary& dictionary,
-                            Memory& memory);
+                            std::span<Memory* const> memories);
 
 }  // namespace goldentrace

@@ -1,6 +1,7 @@
 #include "replayer/report/json.h"
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace goldentrace {
@@ -141,6 +142,72 @@ json tokens(const TokensReport& tokens) {
   return object;
 }
 
+const char* zone_name(Zone zone) {
+  switch (zone) {
+    case Zone::kInBand:
+      return "in_band";
+    case Zone::kRoundingPolicy:
+      return "rounding_policy";
+    case Zone::kFault:
+      return "fault";
+    case Zone::kTooSmall:
+      break;
+  }
+  return "too_small";
+}
+
+json cut(const LocalCut& cut) {
+  const ZoneReport& zone = cut.zone;
+  const Bias bias = cut.sums.bias(cut.sums.candidate);
+  return {{"scope", cut.scope},
+          {"op", cut.op},
+          {"output", cut.output},
+          {"tensor", cut.tensor},
+          {"oracle_call", cut.oracle_call},
+          {"candidate_call", cut.candidate_call},
+          {"step", cut.step},
+          {"steps", cut.steps},
+          {"zone", zone_name(zone.zone)},
+          {"relative", finite(std::sqrt(cut.sums.candidate.squares / cut.sums.wide))},
+          {"ratio", finite(zone.ratio)},
+          {"band", finite(zone.band)},
+          {"rounded_ratio", finite(zone.rounded_ratio)},
+          {"rounded_band", finite(zone.rounded_band)},
+          {"scale", finite(bias.scale)},
+          {"bias_sigmas", finite(zone.bias_sigmas)},
+          {"bias_band", finite(zone.bias_band)},
+          {"biased", zone.biased},
+          {"one_sided", cut.sums.one_sided}};
+}
+
+json local(const ReplayReport& report) {
+  if (!report.local) return nullptr;
+  const LocalReport& local = *report.local;
+  json findings = json::array();
+  for (const LocalFinding& finding : report.findings) {
+    json cuts = json::array();
+    for (const std::size_t i : finding.cuts) cuts.push_back(cut(local.cuts[i]));
+    findings.push_back({{"zone", zone_name(finding.zone)},
+                        {"module", finding.module},
+                        {"scopes", finding.scopes},
+                        {"cuts", std::move(cuts)}});
+  }
+  std::map<std::string, std::uint64_t> zones;
+  for (const LocalCut& cut : local.cuts) ++zones[zone_name(cut.zone.zone)];
+  return {{"calls", local.calls},
+          {"outputs", local.outputs},
+          {"compared", local.compared},
+          {"cuts", local.judged},
+          {"zones", zones},
+          {"alarm_rate", local.alarm_rate},
+          {"decisions", local.decisions},
+          {"decisions_differing", local.decisions_differing},
+          {"lost", local.lost},
+          {"wrong_parameters", local.wrong_parameters},
+          {"seconds", local.seconds},
+          {"findings", findings}};
+}
+
 std::string dump(const json& object) {
   return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -151,7 +218,7 @@ std::string json_report(const ReplayReport& report) {
   return dump({{"report", "replay"},
                {"version", kVersion},
                {"verdict", verdict_name(report.verdict)},
-               {"exit", exit_status(report.verdict)},
+               {"exit", report.exit()},
                {"headline", report.headline},
                {"oracle", side(report.oracle)},
                {"candidate", side(report.candidate)},
@@ -162,6 +229,7 @@ std::string json_report(const ReplayReport& report) {
                {"logits", rung(report.logits)},
                {"tokens", tokens(report.tokens)},
                {"ops", ops(report.ops)},
+               {"local", local(report)},
                {"longest_position", report.longest_position}});
 }
 

@@ -233,6 +233,81 @@ void add_finding(Lines& lines, const OpsReport& ops) {
   }
 }
 
+std::string times(double ratio) {
+  return std::isfinite(ratio) ? number(ratio) + " x" : "infinitely many times";
+}
+
+// Of a finding's worst cut.
+void add_local_finding(Lines& lines, const ReplayReport& report, std::size_t place) {
+  const LocalFinding& finding = report.findings[place];
+  const LocalCut& worst = report.local->cuts[finding.cuts.front()];
+  const std::size_t modules = finding.scopes.size();
+  const char* what = finding.zone == Zone::kFault ? "" : "rounds at other points than eager, ";
+  lines.add(padded(std::to_string(place + 1), 3) + scope_name(finding.module) + "      " + what +
+            (modules > 1 ? counted(modules, "module", "modules") + ", " : "") +
+            counted(finding.cuts.size(), "cut", "cuts"));
+  lines.finding("worst", worst.op + " in " + scope_name(worst.scope) + ", step " +
+                             std::to_string(worst.step) + ", call " +
+                             std::to_string(worst.oracle_call) + ", " + worst.tensor);
+  const ZoneReport& zone = worst.zone;
+  std::string local = times(zone.ratio) + " eager's own error (band " + number(zone.band) + ")";
+  if (worst.sums.has_rounded) {
+    local += ", " + times(zone.rounded_ratio) + " full rounding's (band " +
+             number(zone.rounded_band) + ")";
+  }
+  if (worst.sums.one_sided > 0) {
+    local =
+        "NaN, infinite or mask on one side only in " + grouped(worst.sums.one_sided) + " elements";
+  }
+  lines.finding("local", local);
+  if (zone.biased) {
+    const Bias bias = worst.sums.bias(worst.sums.candidate);
+    lines.finding("bias", "x " + number(1 + bias.scale) + " (" + number(bias.scale) + " +- " +
+                              number(bias.standard_error) + "; band " + number(zone.bias_band) +
+                              " sigma)");
+  }
+}
+
+void add_local_findings(Lines& lines, const ReplayReport& report) {
+  const std::size_t shown = std::min(report.findings.size(), kMaxFindings - 1);
+  for (std::size_t i = 0; i < shown; ++i) add_local_finding(lines, report, i);
+  if (shown < report.findings.size()) {
+    lines.detail("and " + counted(report.findings.size() - shown, "finding", "findings") +
+                 " more (--json has them)");
+  }
+}
+
+// What re-execution was asked, and the cut that came closest to its band.
+void add_local_row(Lines& lines, const ReplayReport& report) {
+  const LocalReport& local = *report.local;
+  std::uint64_t faults = 0;
+  std::uint64_t policies = 0;
+  const LocalCut* worst = nullptr;
+  const auto closeness = [](const LocalCut& cut) { return cut.zone.ratio / cut.zone.band; };
+  for (const LocalCut& cut : local.cuts) {
+    if (cut.zone.zone == Zone::kFault) ++faults;
+    if (cut.zone.zone == Zone::kRoundingPolicy) ++policies;
+    if (cut.zone.zone != Zone::kInBand) continue;
+    if (worst == nullptr || closeness(cut) > closeness(*worst)) worst = &cut;
+  }
+  std::string text = std::string(status_word(faults > 0 ? RungStatus::kDiff : RungStatus::kOk)) +
+                     " " + counted(local.judged, "cut", "cuts") +
+                     " judged from the candidate's "
+                     "own inputs, " +
+                     grouped(faults) + " out of band";
+  if (local.compared == 0) {
+    text = std::string(status_word(RungStatus::kNotCompared)) +
+           " no value of the candidate's: record it with --rule 'scope=**:values'";
+  }
+  if (policies > 0) text += ", " + grouped(policies) + " rounding policy";
+  lines.row("local", text);
+  if (worst == nullptr) return;
+  lines.row("  worst", number(worst->zone.ratio) + " x eager's own error (band " +
+                           number(worst->zone.band) + ")    " + scope_name(worst->scope) + ", " +
+                           worst->op);
+  lines.may_go();
+}
+
 // One row for what is out of band below a rung that differs: it may be that rung's doing.
 void add_consequence(Lines& lines, const OpsReport& ops) {
   if (!ops.first) return;
@@ -304,6 +379,11 @@ std::string not_seen(const ReplayReport& report) {
 
 std::string next_command(const ReplayReport& report) {
   const OpsReport& ops = report.ops;
+  if (report.verdict == Verdict::kOps && report.local) {
+    const LocalCut& worst = report.local->cuts[report.findings.front().cuts.front()];
+    return "replay show " + report.candidate.path + " --tensors --call " +
+           std::to_string(worst.candidate_call);
+  }
   if (report.verdict == Verdict::kOps) {
     if (ops.first->evidence == Evidence::kValues) {
       return "replay show " + report.candidate.path + " --calls   (call " +
@@ -329,7 +409,7 @@ std::string next_command(const ReplayReport& report) {
 std::string text_report(const ReplayReport& report) {
   static const std::string verdict_word[] = {"AGREE  ", "DIVERGE  ", "UNDECIDED  "};
   Lines lines;
-  const int status = exit_status(report.verdict);
+  const int status = report.exit();
   lines.add(at_both_ends(verdict_word[status] + report.headline, "exit " + std::to_string(status)));
   add_sides(lines, report);
   // Nobody is blamed below the first rung that differs: only that one is shown with its details.
@@ -345,11 +425,15 @@ std::string text_report(const ReplayReport& report) {
   add_rung(lines, "logits", report.logits);
   add_tokens(lines, report.tokens);
   add_ops(lines, report);
-  if (blamed) {
+  if (report.local) add_local_row(lines, report);
+  if (blamed && !report.local) {
     add_consequence(lines, report.ops);
-  } else if (constant_comes_first(report.ops)) {
+  } else if (!blamed && constant_comes_first(report.ops)) {
     add_constant_finding(lines, report.ops);
-  } else if (report.ops.first) {
+  }
+  if (report.local) {
+    add_local_findings(lines, report);
+  } else if (!blamed && !constant_comes_first(report.ops) && report.ops.first) {
     add_finding(lines, report.ops);
   }
   add_coverage(lines, report.ops);

@@ -96,6 +96,21 @@ void decide_agreement(ReplayReport& report) {
     how += " in " + std::to_string(tokens.compared) + " of " + std::to_string(steps) + " steps";
   }
   report.headline = how;
+  if (!report.findings.empty()) {  // none is a fault, or there would be no agreement
+    report.verdict = Verdict::kRounding;
+    report.headline = "rounding policy: " + module_name(report.findings.front().module) +
+                      " rounds at other points than eager, as it may; " + how;
+  }
+}
+
+bool has_local_fault(const ReplayReport& report) {
+  return !report.findings.empty() && report.findings.front().zone == Zone::kFault;
+}
+
+std::string other_faults(const ReplayReport& report) {
+  const auto faults = std::ranges::count(report.findings, Zone::kFault, &LocalFinding::zone);
+  if (faults < 2) return {};
+  return ", and " + std::to_string(faults - 1) + " more " + (faults == 2 ? "finding" : "findings");
 }
 
 // The first rung that differs names the verdict; nobody is blamed below it.
@@ -118,11 +133,15 @@ void decide(ReplayReport& report) {
     report.verdict = Verdict::kStructure;
     report.headline = "structure: " + module_name(ops.first_constant->call.scope) +
                       " works with another constant";
-  } else if (ops.first && decision_comes_first(ops)) {
+  } else if (has_local_fault(report)) {
+    report.verdict = Verdict::kOps;
+    report.headline = "kernel: " + module_name(report.findings.front().module) +
+                      " computes something else" + other_faults(report);
+  } else if (!report.local && ops.first && decision_comes_first(ops)) {
     report.verdict = Verdict::kUndecided;
     report.headline = "a decision in " + module_name(ops.first_decision->scope) +
                       " differs before any call is out of band";
-  } else if (ops.first) {
+  } else if (!report.local && ops.first) {
     report.verdict = Verdict::kOps;
     // A lower bound may pass by the call that is wrong; then a later one is the first to show.
     report.headline = "kernel: " + module_name(ops.first->scope) +
@@ -164,8 +183,10 @@ void refuse_incomplete(ReplayReport& report) {
 
 }  // namespace
 
-int exit_status(Verdict verdict) {
+int exit_status(Verdict verdict, bool strict) {
   switch (verdict) {
+    case Verdict::kRounding:
+      return strict ? 1 : 0;
     case Verdict::kIdentical:
     case Verdict::kInBand:
     case Verdict::kTie:
@@ -216,6 +237,8 @@ const char* verdict_name(Verdict verdict) {
       return "cannot_distinguish";
     case Verdict::kIncomplete:
       return "incomplete";
+    case Verdict::kRounding:
+      return "rounding_policy";
   }
   return "unknown";
 }
@@ -295,6 +318,24 @@ void keep_known(const Loaded& side, Loaded& other) {
   }
 }
 
+Status measure_local(const ReplayOptions& options, ReplayReport& report) {
+  if (options.weights.empty()) return {};
+  LocalOptions local;
+  local.oracle = options.oracle;
+  local.candidate = options.candidate;
+  local.weights = options.weights;
+  local.last_step = report.tokens.parted.value_or(kLastStep);
+  auto measured = options.measure_local(local);
+  if (!measured.ok()) return measured.status();
+  if (!measured->wrong_parameters.empty()) {
+    return {Code::kInvalidArgument, options.weights + ": not the oracle's weights: " +
+                                        measured->wrong_parameters.front() + " differs"};
+  }
+  report.findings = findings_of(*measured);
+  report.local = std::move(*measured);
+  return {};
+}
+
 }  // namespace
 
 Result<ReplayReport> run_replay(const ReplayOptions& options) {
@@ -309,6 +350,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
   const Header& want = oracle->trace->header();
   const Header& got = candidate->trace->header();
   ReplayReport report;
+  report.strict = options.strict;
   report.oracle = describe_side(*oracle->trace);
   report.candidate = describe_side(*candidate->trace);
   report.longest_position = longest_position(oracle->text);
@@ -327,10 +369,12 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
                            report.tokens.parted.value_or(kLastStep), report.tokens.went_on, dtype);
     if (!ops.ok()) return ops.status();
     report.ops = std::move(*ops);
+    GOLDENTRACE_RETURN_IF_ERROR(measure_local(options, report));
     decide_ops(report);
     // A tie is a tie only between two sound runs.
-    const bool sound = !report.ops.first && !report.ops.first_constant &&
-                       report.logits.status != RungStatus::kDiff;
+    const bool moved = report.local ? has_local_fault(report) : report.ops.first.has_value();
+    const bool sound =
+        !moved && !report.ops.first_constant && report.logits.status != RungStatus::kDiff;
     if (!sound && report.tokens.rung.status == RungStatus::kTie) {
       report.tokens.rung.status = RungStatus::kDiff;
     }

@@ -25,10 +25,10 @@ def run(build):
 
 @pytest.fixture(scope="session")
 def replay(run, tmp_path_factory):
-    """replay(candidate, oracle) -> (Answer, the JSON report)."""
-    def compare(candidate, oracle):
+    """replay(candidate, oracle, more arguments...) -> (Answer, the JSON report)."""
+    def compare(candidate, oracle, *arguments):
         path = tmp_path_factory.mktemp("reports") / "report.json"
-        answer = run("replay", candidate, "--against", oracle, "--json", path)
+        answer = run("replay", candidate, "--against", oracle, "--json", path, *arguments)
         return answer, json.loads(path.read_text()) if path.exists() else None
     return compare
 

@@ -1,0 +1,62 @@
+// Local error of a candidate: the oracle's program is executed call by call, from the candidate's
+// own tensors wherever the candidate's trace holds them, and each of those is compared before it
+// takes the place of what was computed. This header needs no Torch.
+//
+// Memory: the parameters in the recorded dtype and promoted, and tensors that later calls read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "replayer/band/local_error.h"
+#include "src/base/dtype.h"
+#include "src/base/status.h"
+
+namespace goldentrace {
+
+struct LocalOptions {
+  std::string oracle;
+  std::string candidate;
+  std::string weights;  // model folder or .safetensors file
+  std::uint32_t first_step = 0;
+  std::uint32_t last_step = 0xffffffff;
+};
+
+// One output of one call of the model's code; all decode steps are one, a prefill is one.
+struct LocalCut {
+  bool prefill = false;
+  std::string scope;
+  std::string op;
+  std::uint32_t ordinal = 0;  // among the scope's calls of this operator
+  std::uint32_t output = 0;   // among the call's
+  std::string tensor;         // "bfloat16 [1, 96, 128]", of the first
+  std::uint64_t oracle_call = 0;
+  std::uint64_t candidate_call = 0;
+  std::uint32_t step = 0;
+  std::uint32_t steps = 0;
+  bool exact = false;  // a copy, view, gather or cast that loses nothing
+  CutSums sums;
+  double noise_floor = 0;
+  ZoneReport zone;
+};
+
+struct LocalReport {
+  DType working_dtype = DType::kBFloat16;
+  std::uint64_t calls = 0;
+  std::uint64_t outputs = 0;                  // real float outputs of these calls
+  std::uint64_t compared = 0;                 // of them, with a value of the candidate's
+  std::uint64_t decisions = 0;                // integer and bool outputs that steer the program
+  std::uint64_t decisions_differing = 0;      // the candidate's is not what its own inputs give
+  std::map<std::string, std::uint64_t> lost;  // calls that could not run here, by operator
+  std::vector<std::string> wrong_parameters;
+  std::uint64_t judged = 0;    // cuts
+  double alarm_rate = 0;       // of one cut
+  std::vector<LocalCut> cuts;  // in the order of their first calls
+  double seconds = 0;
+};
+
+Result<LocalReport> measure_local(const LocalOptions& options);
+
+}  // namespace goldentrace

@@ -1,0 +1,62 @@
+#include "replayer/verdict/local_findings.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace goldentrace {
+namespace {
+
+// How far over what is allowed.
+double excess(const LocalCut& cut) {
+  const ZoneReport& zone = cut.zone;
+  const double size =
+      cut.sums.has_rounded ? zone.rounded_ratio / zone.rounded_band : zone.ratio / zone.band;
+  return cut.sums.one_sided > 0 ? 1e30 : size;
+}
+
+}  // namespace
+
+std::string module_kind(const std::string& scope) {
+  std::string kind;
+  for (std::size_t begin = 0; begin <= scope.size();) {
+    const std::size_t end = std::min(scope.find('.', begin), scope.size());
+    const std::string part = scope.substr(begin, end - begin);
+    const bool number = !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+    if (begin > 0) kind += '.';
+    kind += number ? "*" : part;
+    begin = end + 1;
+  }
+  return kind;
+}
+
+std::vector<LocalFinding> findings_of(const LocalReport& local) {
+  std::map<std::pair<Zone, std::string>, LocalFinding> found;
+  for (std::size_t i = 0; i < local.cuts.size(); ++i) {
+    const LocalCut& cut = local.cuts[i];
+    const Zone zone = cut.zone.zone;
+    if (zone != Zone::kFault && zone != Zone::kRoundingPolicy) continue;
+    const std::string kind = module_kind(cut.scope);
+    LocalFinding& finding = found[{zone, kind}];
+    finding.zone = zone;
+    finding.module = kind;
+    finding.cuts.push_back(i);
+    if (std::ranges::find(finding.scopes, cut.scope) == finding.scopes.end()) {
+      finding.scopes.push_back(cut.scope);
+    }
+  }
+  std::vector<LocalFinding> findings;
+  for (auto& [key, finding] : found) {
+    std::ranges::stable_sort(finding.cuts, std::ranges::greater(),
+                             [&](std::size_t i) { return excess(local.cuts[i]); });
+    if (finding.scopes.size() == 1) finding.module = finding.scopes.front();
+    findings.push_back(std::move(finding));
+  }
+  std::ranges::stable_sort(findings, [&](const LocalFinding& x, const LocalFinding& y) {
+    if (x.zone != y.zone) return x.zone == Zone::kFault;
+    return excess(local.cuts[x.cuts.front()]) > excess(local.cuts[y.cuts.front()]);
+  });
+  return findings;
+}
+
+}  // namespace goldentrace

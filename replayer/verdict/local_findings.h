@@ -1,0 +1,25 @@
+// From judged cuts to what a person is told: one finding a kind of module, worst first.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "replayer/execute/local.h"
+
+namespace goldentrace {
+
+struct LocalFinding {
+  Zone zone = Zone::kFault;         // kFault or kRoundingPolicy
+  std::string module;               // "model.layers.*.mlp.up_proj"; the path itself where it is one
+  std::vector<std::string> scopes;  // the modules that it was seen in, in the program's order
+  std::vector<std::size_t> cuts;    // into LocalReport::cuts, the worst first
+};
+
+// A path with its numbers as "*": modules of the same kind have the same one.
+std::string module_kind(const std::string& scope);
+
+// Faults before rounding policies; the worst first.
+std::vector<LocalFinding> findings_of(const LocalReport& local);
+
+}  // namespace goldentrace

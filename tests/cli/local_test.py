@@ -1,0 +1,153 @@
+"""Replay with weights: every call of the candidate is judged from its own inputs. Planted faults are
+named where they are, and nothing else is; what a correct engine may do is told from them."""
+
+import functools
+
+import pytest
+import torch
+
+from faults.plants import CLEAN, FAULTS, POLICIES
+
+STEPS = 4
+VALUES = ["scope=**:values"]
+
+
+@pytest.fixture(scope="module")
+def local_gold(record, tiny):
+    """The oracle's trace keeps no values: they are computed again from the weights."""
+    return record("local-gold", tiny, max_new_tokens=STEPS)
+
+
+@pytest.fixture(scope="module")
+def fed(local_gold):
+    import goldentrace
+    return goldentrace.open(local_gold).requests[0].output_ids
+
+
+@pytest.fixture(scope="module")
+def judge(record, replay, tiny, local_gold, fed):
+    """judge(name, changes, more arguments...) -> (Answer, report) of a run along the oracle's tokens."""
+    def judge_here(name, plants, *arguments, gold=local_gold, tokens=None, **more):
+        options = functools.reduce(lambda all, plant: {**all, **plant.options}, plants, {})
+        threads = options.pop("threads", None)
+        before = torch.get_num_threads()
+        if threads:
+            torch.set_num_threads(threads)
+        try:
+            trace = record(name, tiny, change=lambda m: [plant.change(m) for plant in plants],
+                           rules=VALUES, forced=tokens or fed, max_new_tokens=None,
+                           **options, **more)
+        finally:
+            torch.set_num_threads(before)
+        answer, report = replay(trace, gold, "--weights", tiny, *arguments)
+        assert report is not None, answer.err
+        assert report["local"]["lost"] == {} and report["local"]["wrong_parameters"] == []
+        trace.unlink()
+        return answer, report
+    return judge_here
+
+
+def modules(report, zone):
+    """Every module that a finding of this zone names."""
+    found = {scope for finding in report["local"]["findings"] if finding["zone"] == zone
+             for scope in finding["scopes"]}
+    constant = report["ops"]["first_constant"]
+    return found | {constant["scope"]} if zone == "fault" and constant else found
+
+
+def related(scope, module):
+    return scope == module or scope.startswith(module + ".") or module.startswith(scope + ".")
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_named_where_it_is_and_nothing_else_is(name, judge):
+    plant = FAULTS[name]
+    answer, report = judge(f"local-{name}".replace(" ", "-").replace("%", ""), [plant])
+    assert answer.status == 1, answer.out
+    found = modules(report, "fault")
+    assert found and all(any(related(scope, module) for module in plant.modules)
+                         for scope in found), found
+    assert len(answer.out.splitlines()) <= 25
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_rounding_at_other_points_is_a_policy_and_no_fault(name, judge):
+    plant = POLICIES[name]
+    answer, report = judge(f"policy-{name}".replace(" ", "-"), [plant])
+    assert answer.status == 0, answer.out
+    assert report["verdict"] == "rounding_policy" and modules(report, "fault") == set()
+    found = modules(report, "rounding_policy")
+    assert found and all(any(related(scope, module) for module in plant.modules)
+                         for scope in found), found
+
+
+def test_a_policy_is_a_difference_where_that_is_asked_for(judge):
+    answer, report = judge("policy-strict", [POLICIES["1+w in bf16"]], "--strict")
+    assert answer.status == 1 and report["exit"] == 1
+    assert answer.out.startswith("DIVERGE  rounding policy: model.layers.5.input_layernorm")
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_a_clean_run_is_silent(name, judge):
+    answer, report = judge(f"clean-{name}".replace(" ", "-"), [CLEAN[name]])
+    assert answer.status == 0, answer.out
+    assert report["local"]["findings"] == []
+    # Attention's own calls have other forms in sdpa; in float32 nothing is cast.
+    least = 0.25 if name == "float32" else 0.9
+    assert report["local"]["compared"] > least * report["local"]["outputs"] > 700
+
+
+@pytest.mark.parametrize("length", [1, 7, 63, 64, 65, 130, 200])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_a_clean_run_is_silent_on_prompts_of_any_length(length, attention, judge, record, tiny):
+    import goldentrace
+    ids = [(7 * i + length) % 1000 for i in range(length)]
+    gold = record(f"local-gold-{length}-{attention}", tiny, ids=ids, max_new_tokens=3)
+    tokens = goldentrace.open(gold).requests[0].output_ids
+    answer, report = judge(f"clean-{length}-{attention}", [], gold=gold, tokens=tokens, ids=ids,
+                           attn=attention)
+    assert answer.status == 0, answer.out
+    assert report["local"]["findings"] == []
+
+
+@pytest.mark.parametrize("names", [
+    ("int8 up_proj", "missing +1"), ("4 rows of v_proj 5 %", "gelu for silu"),
+    ("lost state", "o_proj 1.01"), ("rotary shifted", "bias of down_proj", "k_norm weight"),
+    ("out_proj 2 %", "attention scale", "missing +1, last")], ids=" and ".join)
+def test_faults_do_not_hide_each_other(names, judge):
+    plants = [FAULTS[name] for name in names]
+    answer, report = judge("together", plants)
+    assert answer.status == 1
+    found = modules(report, "fault")
+    for plant in plants:
+        assert any(related(scope, module) for scope in found for module in plant.modules), plant
+    for scope in found:
+        assert any(related(scope, module) for plant in plants for module in plant.modules), scope
+
+
+def test_the_report_says_what_was_judged_and_how(judge):
+    answer, report = judge("layout", [FAULTS["int8 up_proj"]])
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("DIVERGE  weights") and all(len(line) <= 100 for line in lines)
+    local = next(line for line in lines if line.startswith("  local"))
+    assert "judged from the candidate's own inputs" in local and "2 out of band" in local
+    assert any("model.layers.5.mlp.up_proj" in line for line in lines)
+    assert any("eager's own error" in line for line in lines)
+    cut = report["local"]["findings"][0]["cuts"][0]
+    assert cut["op"] == "aten::linear" and cut["ratio"] > 3 and cut["zone"] == "fault"
+
+
+def test_weights_that_are_not_the_oracles_are_named(record, replay, tiny, local_gold, tmp_path):
+    from safetensors.torch import load_file, save_file
+    tensors = load_file(tiny / "model.safetensors")
+    tensors["model.layers.5.mlp.up_proj.weight"][3, 7] += 1
+    save_file(tensors, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    answer, _ = replay(local_gold, local_gold, "--weights", tmp_path)
+    assert answer.status == 2 and "model.layers.5.mlp.up_proj.weight" in answer.err
+
+
+def test_a_candidate_without_values_is_told_what_it_lacks(replay, tiny, local_gold):
+    answer, report = replay(local_gold, local_gold, "--weights", tiny)
+    assert answer.status == 0
+    assert report["local"]["compared"] == 0
+    assert "no value of the candidate's" in answer.out
