@@ -17,6 +17,7 @@
 #include "replayer/execute/interpreter.h"
 #include "replayer/execute/lifetimes.h"
 #include "replayer/execute/program_inputs.h"
+#include "replayer/verdict/local_findings.h"
 #include "src/format/trace_reader.h"
 
 namespace goldentrace {
@@ -423,10 +424,9 @@ class LocalRun {
 };
 
 void judge_all(std::map<CutKey, LocalCut>& cuts, const LocalReport& report) {
-  for (auto& [key, cut] : cuts) {
-    cut.zone = judge(cut.sums, {cut.exact, cut.noise_floor, unit_roundoff(report.working_dtype),
-                                report.alarm_rate});
-  }
+  std::vector<LocalCut*> pointers;
+  for (auto& [key, cut] : cuts) pointers.push_back(&cut);
+  judge_cuts(pointers, report);
 }
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 #include <utility>
+
+#include "replayer/band/band.h"
 
 namespace goldentrace {
 namespace {
@@ -15,7 +18,45 @@ double excess(const LocalCut& cut) {
   return cut.sums.one_sided > 0 ? 1e30 : size;
 }
 
+// Fewer elements than this are judged together with the same call of other layers.
+constexpr std::uint64_t kFewElements = 256;
+
+JudgeOptions options_of(const LocalCut& cut, const LocalReport& report) {
+  return {cut.exact, cut.noise_floor, unit_roundoff(report.working_dtype), report.alarm_rate};
+}
+
+// Those that are too small alone are what all layers' calls of their role are together; of a fault,
+// the ones that have the error.
+void judge_role(const std::vector<LocalCut*>& members, const LocalReport& report) {
+  LocalCut all = *members.front();
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    all.sums.add(members[i]->sums);
+    all.noise_floor += members[i]->noise_floor;
+  }
+  const ZoneReport together = judge(all.sums, options_of(all, report));
+  for (LocalCut* const cut : members) {
+    ZoneReport& zone = cut->zone;
+    if (zone.zone != Zone::kTooSmall) continue;
+    zone.band = together.band;
+    zone.rounded_band = together.rounded_band;
+    const bool judged = together.zone != Zone::kTooSmall;
+    zone.zone = judged && zone.ratio <= zone.band ? Zone::kInBand : together.zone;
+  }
+}
+
 }  // namespace
+
+void judge_cuts(std::span<LocalCut* const> cuts, const LocalReport& report) {
+  using Role = std::tuple<bool, std::string, std::string, std::uint32_t, std::uint32_t>;
+  std::map<Role, std::vector<LocalCut*>> roles;
+  for (LocalCut* const cut : cuts) {
+    cut->zone = judge(cut->sums, options_of(*cut, report));
+    if (cut->sums.elements >= kFewElements || cut->exact) continue;
+    roles[{cut->prefill, module_kind(cut->scope), cut->op, cut->ordinal, cut->output}].push_back(
+        cut);
+  }
+  for (const auto& [role, members] : roles) judge_role(members, report);
+}
 
 std::string module_kind(const std::string& scope) {
   std::string kind;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ struct LocalFinding {
   std::vector<std::string> scopes;  // the modules that it was seen in, in the program's order
   std::vector<std::size_t> cuts;    // into LocalReport::cuts, the worst first
 };
+
+// Sets the zone of every cut. Those of few elements are judged with the same call of other layers.
+void judge_cuts(std::span<LocalCut* const> cuts, const LocalReport& report);
 
 // A path with its numbers as "*": modules of the same kind have the same one.
 std::string module_kind(const std::string& scope);
