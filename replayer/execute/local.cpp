@@ -25,6 +25,8 @@ namespace {
 
 // Family-wise: the chance that rounding alone is called out anywhere in a replay.
 constexpr double kAlarmRate = 1e-3;
+// Of one step, more are not told apart.
+constexpr std::size_t kMaxTokens = 1u << 20;
 
 c10::ScalarType scalar_type(DType dtype) { return static_cast<c10::ScalarType>(dtype); }
 
@@ -187,6 +189,16 @@ class LocalRun {
     auto lifetimes = Lifetimes::read(oracle_);
     if (!lifetimes.ok()) return lifetimes.status();
     GOLDENTRACE_RETURN_IF_ERROR(inputs_.open());
+    const auto text = oracle_.text();
+    if (!text.ok()) return text.status();
+    for (const Step& step : text->steps) {
+      for (const Row& row : step.rows) {
+        std::vector<std::int64_t>& positions = positions_[step.step];
+        for (std::uint32_t i = 0; i < row.count && positions.size() < kMaxTokens; ++i) {
+          positions.push_back(row.position + i);
+        }
+      }
+    }
     while (true) {
       const auto more = program_.next();
       if (!more.ok()) return more.status();
@@ -335,22 +347,18 @@ class LocalRun {
       LocalCut& cut = (*cuts_)[key];
       const std::string& op = steps_.names().text(want.op);
       if (cut.steps == 0) {
-        cut = {call.step == 0,
-               steps_.names().text(want.scope),
-               op,
-               ordinal,
-               output,
-               dictionary.describe_tensor(write.tensor),
-               want.number,
-               call_got->number,
-               call.step,
-               0,
-               moves_numbers(op),
-               {},
-               0,
-               {}};
+        cut.prefill = call.step == 0;
+        cut.scope = steps_.names().text(want.scope);
+        cut.op = op;
+        cut.ordinal = ordinal;
+        cut.output = output;
+        cut.tensor = dictionary.describe_tensor(write.tensor);
+        cut.oracle_call = want.number;
+        cut.candidate_call = call_got->number;
+        cut.step = call.step;
+        cut.exact = moves_numbers(op);
       }
-      measure(cut, write, value);
+      measure(cut, write, call.step, value);
     }
     for (Interpreter* interpreter : both()) {
       interpreter->memory().tensor(write.tensor).copy_(value);
@@ -358,7 +366,7 @@ class LocalRun {
     return {};
   }
 
-  void measure(LocalCut& cut, const Write& write, const at::Tensor& value) {
+  void measure(LocalCut& cut, const Write& write, std::uint32_t step, const at::Tensor& value) {
     const DType recorded = program_.dictionary().tensor(write.tensor).dtype;
     const at::Tensor wide = in_double(wide_.memory().tensor(write.tensor));
     const at::Tensor other = in_double(other_.memory().tensor(write.tensor));
@@ -383,6 +391,37 @@ class LocalRun {
     add_values(values, sums);
     cut.sums.rounded.add(sums.rounded);
     cut.sums.has_rounded = true;
+    note_tokens(cut, step, wide, value, result, other);
+  }
+
+  // Judges each token's row by itself.
+  void note_tokens(LocalCut& cut, std::uint32_t step, const at::Tensor& wide,
+                   const at::Tensor& value, const at::Tensor& result, const at::Tensor& rounded) {
+    const auto known = positions_.find(step);
+    if (known == positions_.end()) return;
+    const std::vector<std::int64_t>& positions = known->second;
+    const auto count = static_cast<std::int64_t>(positions.size());
+    const auto sizes = wide.sizes();
+    const auto axis = std::ranges::find(sizes, count) - sizes.begin();
+    if (count > 1 && axis == wide.dim()) return;
+    const auto squares = [&](const at::Tensor& errors) {
+      const at::Tensor of = errors.square().nan_to_num(0, 0, 0);
+      return (count > 1 ? of.movedim(axis, 0).reshape({count, -1}) : of.reshape({1, -1})).sum(1);
+    };
+    const at::Tensor error = squares(value.sub(wide));
+    const at::Tensor noise = squares(result.sub(wide)).add(squares(rounded.sub(wide)));
+    const at::Tensor size = squares(wide);
+    const double elements = static_cast<double>(wide.numel()) / static_cast<double>(count);
+    const double limit = f_quantile(elements, elements, report_.alarm_rate);
+    const double floor = cut.sums.wide > 0 ? cut.noise_floor / cut.sums.wide : 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const auto at = [&](const at::Tensor& rows) { return rows.const_data_ptr<double>()[i]; };
+      const auto position = positions[static_cast<std::size_t>(i)];
+      cut.tokens.push_back(position);
+      if (at(error) > limit * std::max(at(noise), floor * at(size))) {
+        cut.dirty_tokens.push_back(position);
+      }
+    }
   }
 
   Status take_control(const Call& call, const Write& write, const Output* got) {
@@ -421,6 +460,7 @@ class LocalRun {
   ProgramInputs inputs_;
   Steps steps_;
   std::map<CutKey, LocalCut>* cuts_ = nullptr;
+  std::unordered_map<std::uint32_t, std::vector<std::int64_t>> positions_;  // by step
 };
 
 void judge_all(std::map<CutKey, LocalCut>& cuts, const LocalReport& report) {

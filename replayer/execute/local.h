@@ -39,6 +39,10 @@ struct LocalCut {
   bool exact = false;  // a copy, view, gather or cast that loses nothing
   CutSums sums;
   double noise_floor = 0;
+  // Of a cut that is not in band: positions of the tokens whose rows are over the fully rounded
+  // run's error, and of those that were looked at. Empty where no dimension is the tokens'.
+  std::vector<std::int64_t> dirty_tokens;
+  std::vector<std::int64_t> tokens;
   ZoneReport zone;
 };
 

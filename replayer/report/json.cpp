@@ -177,7 +177,9 @@ json cut(const LocalCut& cut) {
           {"bias_sigmas", finite(zone.bias_sigmas)},
           {"bias_band", finite(zone.bias_band)},
           {"biased", zone.biased},
-          {"one_sided", cut.sums.one_sided}};
+          {"one_sided", cut.sums.one_sided},
+          {"tokens", cut.tokens.size()},
+          {"dirty_tokens", cut.dirty_tokens}};
 }
 
 json local(const ReplayReport& report) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -234,7 +235,27 @@ void add_finding(Lines& lines, const OpsReport& ops) {
 }
 
 std::string times(double ratio) {
-  return std::isfinite(ratio) ? number(ratio) + " x" : "infinitely many times";
+  return std::isfinite(ratio) ? number(ratio) + " x" : "infinite times";
+}
+
+// Which positions a finding touches, over all of its cuts.
+std::string dirty_tokens(const ReplayReport& report, const LocalFinding& finding) {
+  std::set<std::int64_t> all;
+  std::set<std::int64_t> dirty;
+  for (const std::size_t i : finding.cuts) {
+    const LocalCut& cut = report.local->cuts[i];
+    all.insert(cut.tokens.begin(), cut.tokens.end());
+    dirty.insert(cut.dirty_tokens.begin(), cut.dirty_tokens.end());
+  }
+  if (dirty.empty()) return "none of " + grouped(all.size()) + " by itself";
+  const auto since = std::distance(all.find(*dirty.begin()), all.end());
+  const std::string first = std::to_string(*dirty.begin());
+  if (dirty.size() == all.size()) return "all of " + grouped(all.size());
+  if (static_cast<std::size_t>(since) == dirty.size()) {
+    return "clean up to position " + std::to_string(*dirty.begin() - 1) + ", all dirty from " +
+           first + " on";
+  }
+  return grouped(dirty.size()) + " of " + grouped(all.size()) + ", the first at position " + first;
 }
 
 // Of a finding's worst cut.
@@ -255,11 +276,13 @@ void add_local_finding(Lines& lines, const ReplayReport& report, std::size_t pla
     local += ", " + times(zone.rounded_ratio) + " full rounding's (band " +
              number(zone.rounded_band) + ")";
   }
+  if (worst.exact && std::isinf(zone.ratio)) local = "not exact, and moves numbers only";
   if (worst.sums.one_sided > 0) {
     local =
         "NaN, infinite or mask on one side only in " + grouped(worst.sums.one_sided) + " elements";
   }
   lines.finding("local", local);
+  if (!worst.tokens.empty()) lines.finding("tokens", dirty_tokens(report, finding));
   if (zone.biased) {
     const Bias bias = worst.sums.bias(worst.sums.candidate);
     lines.finding("bias", "x " + number(1 + bias.scale) + " (" + number(bias.scale) + " +- " +
@@ -360,13 +383,17 @@ void add_coverage(Lines& lines, const OpsReport& ops) {
   lines.row("coverage", text);
 }
 
+bool judged_locally(const ReplayReport& report) {
+  return report.local && report.local->compared > 0;
+}
+
 std::string not_seen(const ReplayReport& report) {
   std::string text;
   if (report.ops.outputs > 0) {
     text = "positions > " + std::to_string(report.longest_position) +
            ", batch > 1, prefix cache, "
            "image tokens";
-    if (report.ops.not_refuted > 0) {
+    if (report.ops.not_refuted > 0 && !judged_locally(report)) {
       text += ", faults that keep norms and sums";
     }
   } else if (exit_status(report.verdict) == 0) {
@@ -395,7 +422,7 @@ std::string next_command(const ReplayReport& report) {
     return "record again; or --allow-incomplete takes agreement of what is there";
   }
   if (report.verdict == Verdict::kUndecided ||
-      (report.verdict == Verdict::kInBand && ops.not_refuted > 0)) {
+      (report.verdict == Verdict::kInBand && ops.not_refuted > 0 && !judged_locally(report))) {
     return "record both with --rule 'scope=**:values'; replay again judges every element";
   }
   if (exit_status(report.verdict) == 0) {

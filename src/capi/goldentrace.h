@@ -56,7 +56,7 @@ typedef enum goldentrace_status {
 /* Why the last call on this thread failed, one line; "" when it did not. Valid until the next call
  * on this thread. */
 GOLDENTRACE_API const char* goldentrace_message(void);
-/* "0.4.0", of the library. */
+/* "0.5.0", of the library. */
 GOLDENTRACE_API const char* goldentrace_version(void);
 
 /* ---- common types ---------------------------------------------------------------------------- */

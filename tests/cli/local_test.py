@@ -137,6 +137,14 @@ def test_the_report_says_what_was_judged_and_how(judge):
     assert cut["op"] == "aten::linear" and cut["ratio"] > 3 and cut["zone"] == "fault"
 
 
+def test_the_tokens_that_a_fault_touches_are_told(judge):
+    answer, _ = judge("tokens-state", [FAULTS["lost state"]])
+    assert "tokens     1 of 3, the first at position 100" in answer.out  # the prompt's length
+    answer, report = judge("tokens-base", [FAULTS["rotary base"]])
+    assert "clean up to position 0, all dirty from 1 on" in answer.out
+    assert report["local"]["findings"][0]["cuts"][0]["tokens"] == 100
+
+
 def test_weights_that_are_not_the_oracles_are_named(record, replay, tiny, local_gold, tmp_path):
     from safetensors.torch import load_file, save_file
     tensors = load_file(tiny / "model.safetensors")
