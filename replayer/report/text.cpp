@@ -70,7 +70,10 @@ void add_rung(Lines& lines, const char* label, const Rung& rung, bool with_detai
   lines.row(label, std::string(status_word(rung.status)) + " " + rung.text);
   if (!with_details || rung.status != RungStatus::kDiff) return;
   const std::size_t shown = std::min(rung.details.size(), kMaxDetails);
-  for (std::size_t i = 0; i < shown; ++i) lines.detail(rung.details[i]);
+  for (std::size_t i = 0; i < shown; ++i) {
+    lines.detail(rung.details[i]);
+    if (i > 0) lines.may_go();
+  }
   if (shown < rung.details.size()) {
     lines.detail("and " + grouped(rung.details.size() - shown) + " more (--json has them)");
   }
@@ -151,6 +154,7 @@ void add_ops(Lines& lines, const ReplayReport& report) {
     count(ops.uncertain, " unsure");
     count(ops.hash_only, " by hash only");
     lines.row("  differ", text);
+    if (report.local) lines.may_go();
   }
   if (ops.worst_in_band) {
     lines.row("  worst", measured(*ops.worst_in_band) + "    " +
@@ -258,19 +262,23 @@ std::string dirty_tokens(const ReplayReport& report, const LocalFinding& finding
   return grouped(dirty.size()) + " of " + grouped(all.size()) + ", the first at position " + first;
 }
 
-// Of a finding's worst cut.
+// Of a finding's worst cut. Those below the first give way where a report would be too long.
 void add_local_finding(Lines& lines, const ReplayReport& report, std::size_t place) {
   const LocalFinding& finding = report.findings[place];
   const LocalCut& worst = report.local->cuts[finding.cuts.front()];
-  const std::size_t modules = finding.scopes.size();
-  const char* what = finding.zone == Zone::kFault ? "" : "rounds at other points than eager, ";
-  lines.add(padded(std::to_string(place + 1), 3) + scope_name(finding.module) + "      " + what +
-            (modules > 1 ? counted(modules, "module", "modules") + ", " : "") +
-            counted(finding.cuts.size(), "cut", "cuts"));
-  lines.finding("worst", worst.op + " in " + scope_name(worst.scope) + ", step " +
-                             std::to_string(worst.step) + ", call " +
-                             std::to_string(worst.oracle_call) + ", " + worst.tensor);
   const ZoneReport& zone = worst.zone;
+  const std::size_t modules = finding.scopes.size();
+  const auto add = [&](const std::string& label, const std::string& text) {
+    label.empty() ? lines.add(text) : lines.finding(label, text);
+    if (place > 0) lines.may_go();
+  };
+  add("", padded(std::to_string(place + 1), 3) + scope_name(finding.module) + "      " +
+              (finding.zone == Zone::kFault ? "" : "rounds at other points than eager, ") +
+              (modules > 1 ? counted(modules, "module", "modules") + ", " : "") +
+              counted(finding.cuts.size(), "cut", "cuts"));
+  add("worst", worst.op + " in " + scope_name(worst.scope) + ", step " +
+                   std::to_string(worst.step) + ", call " + std::to_string(worst.oracle_call) +
+                   ", " + worst.tensor);
   std::string local = times(zone.ratio) + " eager's own error (band " + number(zone.band) + ")";
   if (worst.sums.has_rounded) {
     local += ", " + times(zone.rounded_ratio) + " full rounding's (band " +
@@ -281,22 +289,20 @@ void add_local_finding(Lines& lines, const ReplayReport& report, std::size_t pla
     local =
         "NaN, infinite or mask on one side only in " + grouped(worst.sums.one_sided) + " elements";
   }
-  lines.finding("local", local);
-  if (!worst.tokens.empty()) lines.finding("tokens", dirty_tokens(report, finding));
+  add("local", local);
+  if (!worst.tokens.empty()) add("tokens", dirty_tokens(report, finding));
   if (zone.biased) {
     const Bias bias = worst.sums.bias(worst.sums.candidate);
-    lines.finding("bias", "x " + number(1 + bias.scale) + " (" + number(bias.scale) + " +- " +
-                              number(bias.standard_error) + "; band " + number(zone.bias_band) +
-                              " sigma)");
+    add("bias", "x " + number(1 + bias.scale) + " (" + number(bias.scale) + " +- " +
+                    number(bias.standard_error) + "; band " + number(zone.bias_band) + " sigma)");
   }
 }
 
 void add_local_findings(Lines& lines, const ReplayReport& report) {
   const std::size_t shown = std::min(report.findings.size(), kMaxFindings - 1);
   for (std::size_t i = 0; i < shown; ++i) add_local_finding(lines, report, i);
-  if (shown < report.findings.size()) {
-    lines.detail("and " + counted(report.findings.size() - shown, "finding", "findings") +
-                 " more (--json has them)");
+  if (report.findings.size() > 1) {
+    lines.detail(grouped(report.findings.size()) + " findings in all; --json has every cut");
   }
 }
 

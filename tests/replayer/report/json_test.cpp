@@ -37,6 +37,20 @@ TEST(JsonReport, ParsesAndNamesVersionVerdictAndExitWhateverTheTraceContains) {
   }
 }
 
+TEST(JsonReport, HasLocalFindingsWithTheirCuts) {
+  ReplayReport whole = full_report(Verdict::kOps, false);
+  EXPECT_EQ(json::parse(json_report(whole))["local"], nullptr);
+  testing::add_local(whole, 2, "model.layers.");
+  const json local = json::parse(json_report(whole))["local"];
+  EXPECT_EQ(local["cuts"], 5790);
+  EXPECT_EQ(local["zones"], (json{{"fault", 4}, {"rounding_policy", 1}}));
+  const json finding = local["findings"][0];
+  EXPECT_EQ(finding["zone"], "fault");
+  EXPECT_EQ(finding["scopes"].size(), 3u);
+  EXPECT_EQ(finding["cuts"][0]["rounded_ratio"], 8.5);
+  EXPECT_EQ(finding["cuts"][0]["dirty_tokens"], json::array({1, 2}));
+}
+
 TEST(JsonReport, HasAllDetailsAndCounts) {
   ReplayReport whole = full_report(Verdict::kWeights, false);
   whole.oracle.doubts.impure = {"mlp: runs a"};

@@ -10,10 +10,10 @@
 namespace goldentrace::testing {
 
 inline constexpr Verdict kEveryVerdict[] = {
-    Verdict::kIdentical, Verdict::kInBand,    Verdict::kTie,      Verdict::kInputs,
-    Verdict::kWeights,   Verdict::kConfig,    Verdict::kSampling, Verdict::kTokens,
-    Verdict::kOps,       Verdict::kStructure, Verdict::kLogits,   Verdict::kUndecided,
-    Verdict::kIncomplete};
+    Verdict::kIdentical,  Verdict::kInBand,    Verdict::kTie,      Verdict::kInputs,
+    Verdict::kWeights,    Verdict::kConfig,    Verdict::kSampling, Verdict::kTokens,
+    Verdict::kOps,        Verdict::kStructure, Verdict::kLogits,   Verdict::kUndecided,
+    Verdict::kIncomplete, Verdict::kRounding};
 
 // What a trace can contain to break a report: controls, quotes, bytes that are no UTF-8, length.
 inline std::string nasty_text() {
@@ -61,6 +61,31 @@ inline OpsReport sample_ops() {
   ops.missing_near = {{39, 2, "model.layers.3.mlp", "aten::add", "bfloat16 [1, 1, 64]"}};
   ops.extra_near = {{39, 2, "model.layers.3.mlp", "aten::neg", "view"}};
   return ops;
+}
+
+// Adds what re-execution found: a fault in many layers, and `others` more findings.
+inline void add_local(ReplayReport& report, std::size_t others, const std::string& scope) {
+  LocalReport local;
+  local.judged = 5790;
+  local.outputs = local.compared = 6000;
+  for (std::size_t i = 0; i < 3 + others; ++i) {
+    LocalCut cut;
+    cut.scope =
+        i < 3 ? scope + std::to_string(i) + ".mlp" : "other." + scope + "x" + std::string(i, 'a');
+    cut.op = "aten::linear";
+    cut.tensor = "bfloat16 [1, 96, 128]";
+    cut.oracle_call = 40 + i;
+    cut.tokens = {0, 1, 2};
+    cut.dirty_tokens = {1, 2};
+    cut.sums.elements = 12288;
+    cut.sums.wide = 100;
+    cut.sums.candidate = {9, 1, 3, 9000, 3000};
+    cut.sums.has_rounded = true;
+    cut.zone = {i < 4 ? Zone::kFault : Zone::kRoundingPolicy, 9.5, 1.1, 8.5, 1.3, 40, 5, true};
+    local.cuts.push_back(cut);
+  }
+  report.findings = findings_of(local);
+  report.local = std::move(local);
 }
 
 inline void make_nasty(ReplayReport& report) {

@@ -14,9 +14,11 @@
 namespace goldentrace {
 namespace {
 
+using testing::add_local;
 using testing::full_report;
 using ::testing::HasSubstr;
 using testing::kEveryVerdict;
+using testing::nasty_text;
 using ::testing::Not;
 using testing::sample_lossy;
 using testing::sample_moved;
@@ -89,6 +91,35 @@ TEST(TextReport, SaysUnderWhoRanThatTheOracleIsNotPureAndKeepsItsLength) {
     EXPECT_THAT(text, Not(HasSubstr("elsewhere"))) << "a candidate need not be pure";
     for (const std::string& label : labels) EXPECT_THAT(text, HasSubstr("  " + label));
   }
+}
+
+TEST(TextReport, KeepsItsLayoutWithLocalFindingsToo) {
+  for (const Verdict verdict : kEveryVerdict) {
+    for (const std::size_t others : {0, 2, 30}) {
+      for (const bool nasty : {false, true}) {
+        SCOPED_TRACE(std::string(verdict_name(verdict)) + (nasty ? ", nasty" : ""));
+        ReplayReport report = full_report(verdict, nasty);
+        add_local(report, others, nasty ? nasty_text() : "model.layers.");
+        const std::string text = text_report(report);
+        expect_layout(text, exit_status(verdict));
+        EXPECT_THAT(text, HasSubstr("  local      DIFF 5,790 cuts judged"));
+        EXPECT_THAT(text, HasSubstr("9.5 x eager's own error (band 1.1), 8.5 x full rounding's"));
+        EXPECT_THAT(text, HasSubstr("clean up to position 0, all dirty from 1 on"));
+      }
+    }
+  }
+}
+
+TEST(TextReport, OneFaultInManyLayersIsOneFinding) {
+  ReplayReport report = full_report(Verdict::kOps, false);
+  add_local(report, 2, "model.layers.");
+  ASSERT_EQ(report.findings.size(), 3u);
+  EXPECT_EQ(report.findings[0].module, "model.layers.*.mlp");
+  EXPECT_EQ(report.findings[0].scopes.size(), 3u);
+  EXPECT_EQ(report.findings[2].zone, Zone::kRoundingPolicy) << "faults come first";
+  const std::string text = text_report(report);
+  EXPECT_THAT(text, HasSubstr("1  model.layers.*.mlp      3 modules, 3 cuts\n"));
+  EXPECT_THAT(text, Not(HasSubstr("first call out of band"))) << "re-execution says it better";
 }
 
 TEST(TextReport, AVerifiedTraceIsStillNotPure) {
