@@ -25,6 +25,8 @@ struct ReplayOptions {
   bool strict = false;
   // Where there are weights: measures the local error (execute/local.h, which needs Torch).
   std::string weights = {};
+  std::uint32_t first_step = 0;  // of those that are judged locally
+  std::uint32_t last_step = 0xffffffff;
   std::function<Result<LocalReport>(const LocalOptions&)> measure_local = {};
 };
 

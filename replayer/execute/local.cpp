@@ -17,6 +17,7 @@
 #include "replayer/execute/interpreter.h"
 #include "replayer/execute/lifetimes.h"
 #include "replayer/execute/program_inputs.h"
+#include "replayer/execute/weights.h"
 #include "replayer/verdict/local_findings.h"
 #include "src/format/trace_reader.h"
 
@@ -342,8 +343,9 @@ class LocalRun {
     GOLDENTRACE_RETURN_IF_ERROR(put_elements(*bytes, got->dtype, value));
     if (!first_pass()) round(write);
 
+    const bool asked = call.step >= options_.first_step;
     const CutKey key{call.step == 0, want.scope, want.op, ordinal, output};
-    if (first_pass() || cuts_->contains(key)) {
+    if (asked && (first_pass() || cuts_->contains(key))) {
       LocalCut& cut = (*cuts_)[key];
       const std::string& op = steps_.names().text(want.op);
       if (cut.steps == 0) {
@@ -477,7 +479,7 @@ Result<LocalReport> measure_local(const LocalOptions& options) {
   if (!oracle.ok()) return oracle.status();
   auto candidate = TraceReader::open(options.candidate);
   if (!candidate.ok()) return candidate.status();
-  const auto checkpoint = Checkpoint::open(options.weights);
+  const auto checkpoint = find_weights(options.weights, **oracle);
   if (!checkpoint.ok()) return checkpoint.status();
 
   LocalReport report;

@@ -19,8 +19,8 @@ namespace goldentrace {
 struct LocalOptions {
   std::string oracle;
   std::string candidate;
-  std::string weights;  // model folder or .safetensors file
-  std::uint32_t first_step = 0;
+  std::string weights;           // as find_weights takes it
+  std::uint32_t first_step = 0;  // of those that are judged; the ones before run too
   std::uint32_t last_step = 0xffffffff;
 };
 

@@ -12,6 +12,7 @@
 #include "replayer/execute/lifetimes.h"
 #include "replayer/execute/outputs.h"
 #include "replayer/execute/program_inputs.h"
+#include "replayer/execute/weights.h"
 #include "replayer/verdict/doubts.h"
 #include "src/base/machine.h"
 #include "src/format/trace_reader.h"
@@ -136,7 +137,7 @@ Result<VerifyReport> verify(const VerifyOptions& options) {
     return Status(Code::kCorrupt, options.trace + ": not whole: " + incompleteness(summary) +
                                       "; --allow-incomplete proves what is there");
   }
-  const auto checkpoint = Checkpoint::open(options.weights);
+  const auto checkpoint = find_weights(options.weights, **trace);
   if (!checkpoint.ok()) return checkpoint.status();
 
   VerifyReport report;

@@ -19,7 +19,7 @@ namespace goldentrace {
 
 struct VerifyOptions {
   std::string trace;
-  std::string weights;                // model folder or .safetensors file
+  std::string weights;                // as find_weights takes it
   bool allow_incomplete = false;      // a trace that is not whole may pass as far as it goes
   std::optional<DType> promote = {};  // kFloat32 or kFloat64: see Memory
   // Elsewhere: share of calls that may be lost, and of outputs that nothing judges, 0 to 1.

@@ -5,6 +5,11 @@
 #include <ATen/ops/stack.h>
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <ranges>
+#include <utility>
+
 #include "src/digest/digest.h"
 
 namespace goldentrace {
@@ -68,7 +73,54 @@ void copy_elements(at::Tensor from, at::Tensor to) {
   to.copy_(from);
 }
 
+// Why this is not where the parameters are from; "" when it is, as far as a look tells.
+Result<std::string> what_lacks(const Checkpoint& checkpoint,
+                               const std::vector<Parameter>& parameters) {
+  constexpr std::size_t kHashed = 8;
+  std::vector<std::pair<std::uint64_t, const Parameter*>> same;  // by size
+  for (const Parameter& parameter : parameters) {
+    for (const std::string& source : parameter.sources) {
+      if (parameter.recipe == Recipe::kTied || checkpoint.find(source) != nullptr) continue;
+      return "has no tensor '" + source + "'";
+    }
+    if (parameter.recipe == Recipe::kSame && parameter.sources.size() == 1) {
+      same.emplace_back(checkpoint.find(parameter.sources[0])->bytes, &parameter);
+    }
+  }
+  std::ranges::sort(same);
+  for (const auto& [bytes, parameter] : std::span(same).first(std::min(kHashed, same.size()))) {
+    const auto tensor = read_source(checkpoint, parameter->sources[0]);
+    if (!tensor.ok()) return tensor.status();
+    if (hash_bytes({static_cast<const std::byte*>(tensor->const_data_ptr()), bytes}) !=
+        parameter->hash) {
+      return "'" + parameter->sources[0] + "' is another";
+    }
+  }
+  return std::string();
+}
+
 }  // namespace
+
+Result<Checkpoint> find_weights(const std::string& path, const TraceReader& trace) {
+  if (path.find(':') == path.npos || std::filesystem::exists(path)) return Checkpoint::open(path);
+  const auto parameters = trace.parameters();
+  if (!parameters.ok()) return parameters.status();
+  std::string lacks;
+  for (const auto part : std::views::split(path, ':')) {
+    const std::string folder(part.begin(), part.end());
+    if (folder.empty()) continue;
+    auto checkpoint = Checkpoint::open(folder);
+    if (checkpoint.ok()) {
+      const auto what = what_lacks(*checkpoint, *parameters);
+      if (!what.ok()) return what.status();
+      if (what->empty()) return checkpoint;
+      lacks += "; " + folder + " " + *what;
+    } else {
+      lacks += "; " + checkpoint.status().message();
+    }
+  }
+  return Status(Code::kNotFound, "none of these holds the trace's parameters" + lacks);
+}
 
 Result<bool> load_parameter(const TraceReader& trace, const Parameter& parameter,
                             const Checkpoint& checkpoint, const Dictionary& dictionary,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "replayer/execute/memory.h"
 #include "src/base/status.h"
@@ -11,6 +12,11 @@
 #include "src/format/trace_reader.h"
 
 namespace goldentrace {
+
+// The checkpoint that `trace` was recorded from: a folder, a .safetensors file, or several of them
+// with ':' between. Of several the first is taken that has every source of the parameters, and
+// gives a few of them their hashes. kNotFound says of each what it lacks.
+Result<Checkpoint> find_weights(const std::string& path, const TraceReader& trace);
 
 // Puts a parameter into every memory; false when its bytes are not those recorded. Not ok when a
 // source is missing from the checkpoint, or a stored value from the trace.

@@ -324,7 +324,8 @@ Status measure_local(const ReplayOptions& options, ReplayReport& report) {
   local.oracle = options.oracle;
   local.candidate = options.candidate;
   local.weights = options.weights;
-  local.last_step = report.tokens.parted.value_or(kLastStep);
+  local.first_step = options.first_step;
+  local.last_step = std::min(options.last_step, report.tokens.parted.value_or(kLastStep));
   auto measured = options.measure_local(local);
   if (!measured.ok()) return measured.status();
   if (!measured->wrong_parameters.empty()) {

@@ -154,6 +154,33 @@ def test_weights_that_are_not_the_oracles_are_named(record, replay, tiny, local_
     assert answer.status == 2 and "model.layers.5.mlp.up_proj.weight" in answer.err
 
 
+def test_weights_are_found_along_a_path(record, replay, tiny, local_gold, tmp_path, run):
+    from safetensors.torch import load_file, save_file
+    tensors = load_file(tiny / "model.safetensors")
+    other, lacking = tmp_path / "other", tmp_path / "lacking"
+    for folder in (other, lacking):
+        folder.mkdir()
+    lacking_tensors = {k: v for k, v in tensors.items() if "layers.7" not in k}
+    save_file(lacking_tensors, lacking / "model.safetensors", metadata={"format": "pt"})
+    tensors["model.layers.1.linear_attn.A_log"] += 1
+    save_file(tensors, other / "model.safetensors", metadata={"format": "pt"})
+    path = f"{lacking}:{other}:{tiny}"
+    answer, report = replay(local_gold, local_gold, "--weights", path)
+    assert answer.status == 0 and report["local"]["calls"] > 1000
+    assert run("replay", "verify", local_gold, "--weights", path).status == 0
+    answer, _ = replay(local_gold, local_gold, "--weights", f"{lacking}:{other}")
+    assert answer.status == 2
+    assert "has no tensor 'model.layers.7" in answer.err and "A_log' is another" in answer.err
+
+
+def test_only_the_steps_that_are_asked_for_are_judged(judge):
+    answer, report = judge("steps", [FAULTS["lost state"]], "--steps", "2..3")
+    assert report["local"]["findings"] == []  # the state is lost in step 1
+    answer, report = judge("steps", [FAULTS["lost state"]], "--steps", "1")
+    assert [finding["scopes"] for finding in report["local"]["findings"]] == [
+        ["model.layers.4.linear_attn"]]
+
+
 def test_a_candidate_without_values_is_told_what_it_lacks(replay, tiny, local_gold):
     answer, report = replay(local_gold, local_gold, "--weights", tiny)
     assert answer.status == 0
