@@ -27,6 +27,7 @@ struct ReplayOptions {
   std::string weights = {};
   std::uint32_t first_step = 0;  // of those that are judged locally
   std::uint32_t last_step = 0xffffffff;
+  std::function<void(double)> progress = {};
   std::function<Result<LocalReport>(const LocalOptions&)> measure_local = {};
 };
 

@@ -5,13 +5,16 @@
 // check: 0 sound, 1 damaged.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "replayer/replay.h"
 #include "replayer/report/format.h"
@@ -53,11 +56,47 @@ Status deliver(const std::string& text, const std::string& json, const std::stri
   return {};
 }
 
-int replay(const goldentrace::ReplayOptions& options, const std::string& json_path) {
+// A line on a terminal that is written over: how far, and how long it may take yet. Nothing in the
+// first seconds, which most replays end in.
+class Progress {
+ public:
+  ~Progress() { clear(); }
+
+  void operator()(double share) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto since = [&](auto then) { return std::chrono::duration<double>(now - then).count(); };
+    if (share < share_) pass_began_ = now;
+    share_ = share;
+    if (since(began_) < kQuiet || since(shown_) < kEvery || share <= 0) return;
+    shown_ = now;
+    visible_ = true;
+    const double left = since(pass_began_) * (1 / share - 1);
+    std::cerr << "\r  " << static_cast<int>(100 * share) << " % of the program, "
+              << static_cast<int>(left) + 1 << " s left  " << std::flush;
+  }
+  void clear() {
+    if (std::exchange(visible_, false)) std::cerr << "\r\x1b[K" << std::flush;
+  }
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  static constexpr double kQuiet = 2;
+  static constexpr double kEvery = 0.2;
+  const TimePoint began_ = std::chrono::steady_clock::now();
+  TimePoint pass_began_ = began_;
+  TimePoint shown_;
+  double share_ = 0;
+  bool visible_ = false;
+};
+
+int replay(goldentrace::ReplayOptions options, const std::string& json_path) {
   if (!options.weights.empty() && !options.measure_local) {
     return fail({Code::kUnsupported, "--weights: this replay was built without LibTorch"});
   }
+  Progress progress;
+  if (::isatty(STDERR_FILENO) != 0) options.progress = std::ref(progress);
   const auto report = goldentrace::run_replay(options);
+  progress.clear();
   if (!report.ok()) return fail(report.status());
   const Status delivered =
       deliver(goldentrace::text_report(*report), goldentrace::json_report(*report), json_path);

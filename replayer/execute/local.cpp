@@ -28,6 +28,7 @@ namespace {
 constexpr double kAlarmRate = 1e-3;
 // Of one step, more are not told apart.
 constexpr std::size_t kMaxTokens = 1u << 20;
+constexpr std::uint64_t kProgressEvery = 64;  // calls
 
 c10::ScalarType scalar_type(DType dtype) { return static_cast<c10::ScalarType>(dtype); }
 
@@ -175,6 +176,7 @@ class LocalRun {
       : oracle_(oracle),
         candidate_(candidate),
         options_(options),
+        calls_(oracle.summary().calls),
         beside_(beside),
         report_(report),
         program_(oracle),
@@ -211,6 +213,10 @@ class LocalRun {
         const std::uint64_t number = chunk.base.calls + i;
         const Call& call = chunk.calls[i];
         if (call.step > options_.last_step) return {};
+        if (options_.progress && number % kProgressEvery == 0) {
+          options_.progress(static_cast<double>(number) /
+                            static_cast<double>(std::max<std::uint64_t>(1, calls_)));
+        }
         GOLDENTRACE_RETURN_IF_ERROR(inputs_.put_before(chunk, number));
         if (!inputs_.wrong_parameters().empty()) {
           report_.wrong_parameters = inputs_.wrong_parameters();
@@ -453,6 +459,7 @@ class LocalRun {
   const TraceReader& oracle_;
   const TraceReader& candidate_;
   const LocalOptions& options_;
+  const std::uint64_t calls_;
   const Beside beside_;
   LocalReport& report_;
   ProgramReader program_;

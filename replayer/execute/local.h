@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,6 +23,8 @@ struct LocalOptions {
   std::string weights;           // as find_weights takes it
   std::uint32_t first_step = 0;  // of those that are judged; the ones before run too
   std::uint32_t last_step = 0xffffffff;
+  // Told now and then which share of the work is done, 0 to 1. Grows, but a second pass may follow.
+  std::function<void(double)> progress = {};
 };
 
 // One output of one call of the model's code; all decode steps are one, a prefill is one.

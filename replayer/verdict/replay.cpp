@@ -325,6 +325,7 @@ Status measure_local(const ReplayOptions& options, ReplayReport& report) {
   local.candidate = options.candidate;
   local.weights = options.weights;
   local.first_step = options.first_step;
+  local.progress = options.progress;
   local.last_step = std::min(options.last_step, report.tokens.parted.value_or(kLastStep));
   auto measured = options.measure_local(local);
   if (!measured.ok()) return measured.status();

@@ -186,3 +186,28 @@ def test_a_candidate_without_values_is_told_what_it_lacks(replay, tiny, local_go
     assert answer.status == 0
     assert report["local"]["compared"] == 0
     assert "no value of the candidate's" in answer.out
+
+
+def test_progress_is_shown_on_a_terminal_that_waits_and_nowhere_else(build, record, tiny, run):
+    import os
+    import pty
+    import subprocess
+    import goldentrace
+    gold = record("long-gold", tiny, max_new_tokens=40)
+    tokens = goldentrace.open(gold).requests[0].output_ids
+    long = record("long", tiny, forced=tokens, max_new_tokens=None, rules=VALUES)
+    command = [build / "bin" / "replay", long, "--against", gold, "--weights", tiny]
+    assert run("replay", *command[1:]).err == ""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    told = b""
+    while True:
+        try:
+            told += os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+    assert process.wait() == 0
+    assert b" % of the program, " in told and b" s left" in told
+    assert told.endswith(b"\r\x1b[K")  # nothing of it is left
