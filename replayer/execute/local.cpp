@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <set>
+#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -128,6 +129,12 @@ class Steps {
   [[nodiscard]] const Names& names() const { return names_; }
 
  private:
+  // "[1, 96, 128]" of "bfloat16 [1, 96, 128]".
+  [[nodiscard]] std::string_view sizes_of(const Output& output) const {
+    const std::string_view shape = names_.text(output.shape);
+    return shape.substr(shape.find(' '));
+  }
+
   // A module that computes the same by other calls: what each side wrote last in it is its result.
   void match_module_outputs(const std::set<std::uint32_t>& taken) {
     const auto last_of = [](const std::vector<StepCall>& calls) {
@@ -146,7 +153,7 @@ class Steps {
       if (match_.contains(want.number) || taken.contains(right->second)) continue;
       if (want.outputs.size() == 1 && got.outputs.size() == 1 &&
           is_real_float(want.outputs[0].dtype) && is_real_float(got.outputs[0].dtype) &&
-          want.outputs[0].elements == got.outputs[0].elements) {
+          sizes_of(want.outputs[0]) == sizes_of(got.outputs[0])) {
         match_[want.number] = right->second;
       }
     }
@@ -336,6 +343,8 @@ class LocalRun {
       return take_control(call, write, got);
     }
     if (first_pass()) ++report_.outputs;
+    const bool judged = !is_rerouted(call);
+    if (!judged && first_pass()) ++report_.rerouted_outputs;
     const Output& mine = want.outputs[output];
     if (got == nullptr || !is_real_float(got->dtype) || got->elements != mine.elements ||
         !candidate_.has_value(got->hash)) {
@@ -349,7 +358,7 @@ class LocalRun {
     GOLDENTRACE_RETURN_IF_ERROR(put_elements(*bytes, got->dtype, value));
     if (!first_pass()) round(write);
 
-    const bool asked = call.step >= options_.first_step;
+    const bool asked = judged && call.step >= options_.first_step;
     const CutKey key{call.step == 0, want.scope, want.op, ordinal, output};
     if (asked && (first_pass() || cuts_->contains(key))) {
       LocalCut& cut = (*cuts_)[key];
@@ -432,7 +441,39 @@ class LocalRun {
     }
   }
 
+  // The module around the one that decides: a router and its experts are parts of one.
+  static std::string_view around(std::string_view scope) {
+    return scope.substr(0, std::min(scope.rfind('.'), scope.size()));
+  }
+
+  // Whether the candidate's own decision, in this step and in or beside this module, was another.
+  [[nodiscard]] bool is_rerouted(const Call& call) const {
+    if (rerouted_.empty() || rerouted_step_ != call.step) return false;
+    const std::string& scope = program_.dictionary().scope(call.scope);
+    return std::ranges::any_of(rerouted_, [&](const std::string& module) {
+      return scope.starts_with(module) &&
+             (scope.size() == module.size() || scope[module.size()] == '.');
+    });
+  }
+
+  // Which experts a token goes to, say: from there on the candidate's module runs other calls than
+  // the oracle's program, and what it gives is taken as it is.
+  void note_decision(const Call& call, const Write& write, const Output* got) {
+    const std::string& scope = program_.dictionary().scope(call.scope);
+    if (got == nullptr || scope.empty() || got->hash == write.hash ||
+        (write.flags & kWriteHashed) == 0 || !candidate_.has_value(got->hash)) {
+      return;
+    }
+    if (rerouted_step_ != call.step) rerouted_.clear();
+    rerouted_step_ = call.step;
+    if (rerouted_.emplace(around(scope)).second && first_pass()) {
+      report_.rerouted.emplace(std::string(around(scope)), call.step);
+    }
+  }
+
   Status take_control(const Call& call, const Write& write, const Output* got) {
+    const bool explained = is_rerouted(call);  // its inputs are then not the oracle's calls'
+    note_decision(call, write, got);
     const auto bytes = control(call, write, got);
     if (!bytes.ok()) return bytes.status();
     if (bytes->empty()) return {};
@@ -446,7 +487,7 @@ class LocalRun {
       GOLDENTRACE_RETURN_IF_ERROR(put_elements(*bytes, dtype, place));
       differs = interpreter == &other_ && !before.equal(place);
     }
-    if (first_pass() && differs) ++report_.decisions_differing;
+    if (first_pass() && differs && !explained) ++report_.decisions_differing;
     return {};
   }
 
@@ -469,6 +510,8 @@ class LocalRun {
   ProgramInputs inputs_;
   Steps steps_;
   std::map<CutKey, LocalCut>* cuts_ = nullptr;
+  std::uint32_t rerouted_step_ = 0;
+  std::set<std::string> rerouted_;                                          // modules, in that step
   std::unordered_map<std::uint32_t, std::vector<std::int64_t>> positions_;  // by step
 };
 

@@ -52,10 +52,14 @@ struct LocalCut {
 struct LocalReport {
   DType working_dtype = DType::kBFloat16;
   std::uint64_t calls = 0;
-  std::uint64_t outputs = 0;                  // real float outputs of these calls
-  std::uint64_t compared = 0;                 // of them, with a value of the candidate's
-  std::uint64_t decisions = 0;                // integer and bool outputs that steer the program
-  std::uint64_t decisions_differing = 0;      // the candidate's is not what its own inputs give
+  std::uint64_t outputs = 0;              // real float outputs of these calls
+  std::uint64_t compared = 0;             // of them, with a value of the candidate's
+  std::uint64_t decisions = 0;            // integer and bool outputs that steer the program
+  std::uint64_t decisions_differing = 0;  // the candidate's is not what its own inputs give
+  // Modules in which the candidate decided otherwise than the oracle, and the first step of each.
+  // What follows there in such a step is not judged.
+  std::map<std::string, std::uint32_t> rerouted;
+  std::uint64_t rerouted_outputs = 0;
   std::map<std::string, std::uint64_t> lost;  // calls that could not run here, by operator
   std::vector<std::string> wrong_parameters;
   std::uint64_t judged = 0;    // cuts

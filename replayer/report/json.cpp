@@ -204,6 +204,8 @@ json local(const ReplayReport& report) {
           {"alarm_rate", local.alarm_rate},
           {"decisions", local.decisions},
           {"decisions_differing", local.decisions_differing},
+          {"rerouted", local.rerouted},
+          {"rerouted_outputs", local.rerouted_outputs},
           {"lost", local.lost},
           {"wrong_parameters", local.wrong_parameters},
           {"seconds", local.seconds},

@@ -330,6 +330,18 @@ void add_local_row(Lines& lines, const ReplayReport& report) {
   }
   if (policies > 0) text += ", " + grouped(policies) + " rounding policy";
   lines.row("local", text);
+  if (!local.rerouted.empty()) {
+    const auto& [module, step] = *local.rerouted.begin();
+    lines.row("  routing", grouped(local.rerouted_outputs) +
+                               " outputs not judged after other decisions, as in step " +
+                               std::to_string(step) + " of " + module);
+  }
+  if (local.decisions_differing > 0) {
+    lines.row("  decision",
+              counted(local.decisions_differing, "decision", "decisions") +
+                  " not what eager makes of the same inputs: ties, or whoever decides");
+    lines.may_go();
+  }
   if (worst == nullptr) return;
   lines.row("  worst", number(worst->zone.ratio) + " x eager's own error (band " +
                            number(worst->zone.band) + ")    " + scope_name(worst->scope) + ", " +

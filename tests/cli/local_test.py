@@ -1,12 +1,14 @@
 """Replay with weights: every call of the candidate is judged from its own inputs. Planted faults are
 named where they are, and nothing else is; what a correct engine may do is told from them."""
 
+import dataclasses
 import functools
 
 import pytest
 import torch
 
-from faults.plants import CLEAN, FAULTS, POLICIES
+import models
+from faults.plants import CLEAN, FAULTS, POLICIES, QWEN3, QWEN3_NEXT
 
 STEPS = 4
 VALUES = ["scope=**:values"]
@@ -27,19 +29,19 @@ def fed(local_gold):
 @pytest.fixture(scope="module")
 def judge(record, replay, tiny, local_gold, fed):
     """judge(name, changes, more arguments...) -> (Answer, report) of a run along the oracle's tokens."""
-    def judge_here(name, plants, *arguments, gold=local_gold, tokens=None, **more):
+    def judge_here(name, plants, *arguments, folder=tiny, gold=local_gold, tokens=None, **more):
         options = functools.reduce(lambda all, plant: {**all, **plant.options}, plants, {})
         threads = options.pop("threads", None)
         before = torch.get_num_threads()
         if threads:
             torch.set_num_threads(threads)
         try:
-            trace = record(name, tiny, change=lambda m: [plant.change(m) for plant in plants],
+            trace = record(name, folder, change=lambda m: [plant.change(m) for plant in plants],
                            rules=VALUES, forced=tokens or fed, max_new_tokens=None,
                            **options, **more)
         finally:
             torch.set_num_threads(before)
-        answer, report = replay(trace, gold, "--weights", tiny, *arguments)
+        answer, report = replay(trace, gold, "--weights", folder, *arguments)
         assert report is not None, answer.err
         assert report["local"]["lost"] == {} and report["local"]["wrong_parameters"] == []
         trace.unlink()
@@ -108,6 +110,55 @@ def test_a_clean_run_is_silent_on_prompts_of_any_length(length, attention, judge
                            attn=attention)
     assert answer.status == 0, answer.out
     assert report["local"]["findings"] == []
+
+
+IDS = [(37 * i * i + 11) % 500 for i in range(70)]
+
+
+@pytest.fixture(scope="module", params=["qwen3", "qwen3_next"])
+def other(request, record, tmp_path_factory):
+    """(its name, arguments for judge) of another architecture."""
+    import goldentrace
+    folder = tmp_path_factory.mktemp(request.param)
+    models.make(getattr(models, request.param)).save_pretrained(folder)
+    gold = record(f"gold-{request.param}", folder, ids=IDS, max_new_tokens=STEPS)
+    tokens = goldentrace.open(gold).requests[0].output_ids
+    return request.param, dict(folder=folder, gold=gold, tokens=tokens, ids=IDS)
+
+
+@pytest.mark.parametrize("options", [{}, {"attn": "sdpa"}, {"dtype": "float32"}, {"threads": 1}],
+                         ids=str)
+def test_clean_runs_of_other_models_are_silent(options, other, judge):
+    name, arguments = other
+    clean = dataclasses.replace(CLEAN["again"], options=options)
+    answer, report = judge(f"{name}-clean", [clean], **arguments)
+    assert answer.status == 0, answer.out
+    assert report["local"]["findings"] == [] and report["local"]["compared"] > 300
+
+
+def test_faults_in_other_models_are_named_where_they_are(other, judge):
+    model, arguments = other
+    for name, plant in {"qwen3": QWEN3, "qwen3_next": QWEN3_NEXT}[model].items():
+        answer, report = judge(f"{model}-{name}".replace(" ", "-"), [plant], **arguments)
+        assert answer.status == 1, name + answer.out
+        found = modules(report, "fault")
+        assert found and all(any(related(scope, module) for module in plant.modules)
+                             for scope in found), (name, found)
+
+
+def test_what_other_experts_compute_is_not_judged_and_said(judge, record, tmp_path_factory):
+    """Where tokens go to other experts the module runs another program: no fault of its kernels."""
+    import goldentrace
+    folder = tmp_path_factory.mktemp("moe")
+    models.make(models.qwen3_next).save_pretrained(folder)
+    gold = record("gold-moe", folder, ids=IDS, max_new_tokens=STEPS)
+    tokens = goldentrace.open(gold).requests[0].output_ids
+    answer, report = judge("moe-router", [QWEN3_NEXT["missing +1"]], folder=folder, gold=gold,
+                           tokens=tokens, ids=IDS)
+    rerouted = report["local"]["rerouted"]
+    assert "model.layers.1.mlp" in rerouted and report["local"]["rerouted_outputs"] > 10
+    assert "outputs not judged after other decisions" in answer.out
+    assert modules(report, "fault") == {"model.layers.1.post_attention_layernorm"}
 
 
 @pytest.mark.parametrize("names", [

@@ -216,3 +216,29 @@ CLEAN = {
     "fused silu-mul in float32": Plant(lambda m: fused_silu_mul(layer(m, 3).mlp)),
     "gated norm in float32": Plant(lambda m: gated_norm_in_float(layer(m, 1).linear_attn.norm)),
 }
+
+# ---- the same for other models: of tests/models.py --------------------------------------------------
+
+QWEN3 = {
+    "int8 up_proj": Plant(lambda m: coarsen(layer(m, 1).mlp.up_proj.weight), (path(1, "mlp.up_proj"),)),
+    "4 rows of v_proj 5 %": Plant(lambda m: rows(layer(m, 2).self_attn.v_proj.weight, 4, 4, 1.05),
+                                  (path(2, "self_attn.v_proj"),)),
+    "gelu for silu": Plant(lambda m: setattr(layer(m, 0).mlp, "act_fn", torch.nn.GELU()),
+                           (path(0, "mlp"),)),
+    "norm weight": Plant(lambda m: layer(m, 1).input_layernorm.weight.add_(0.01),
+                         (path(1, "input_layernorm"),)),
+    "rotary base": Plant(lambda m: m.model.rotary_emb.inv_freq.mul_(0.98), ("model.rotary_emb",)),
+    "q_norm weight": Plant(lambda m: layer(m, 2).self_attn.q_norm.weight.mul_(1.01),
+                           (path(2, "self_attn.q_norm"),)),
+}
+
+QWEN3_NEXT = {
+    "missing +1": Plant(lambda m: without_one(layer(m, 1).post_attention_layernorm),
+                        (path(1, "post_attention_layernorm"),)),
+    "router": Plant(lambda m: layer(m, 2).mlp.gate.weight.mul_(1.03), (path(2, "mlp.gate"),)),
+    "one expert": Plant(lambda m: layer(m, 0).mlp.experts.down_proj[3].mul_(1.05),
+                        (path(0, "mlp.experts"),)),
+    "shared expert in int8": Plant(lambda m: coarsen(layer(m, 1).mlp.shared_expert.up_proj.weight),
+                                   (path(1, "mlp.shared_expert.up_proj"),)),
+    "A_log": Plant(lambda m: layer(m, 0).linear_attn.A_log.add_(0.05), (path(0, "linear_attn"),)),
+}
