@@ -6,6 +6,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -204,6 +205,9 @@ bool constant_comes_first(const OpsReport& ops);
 // One side has nothing but tensors that another engine gave, or none at all, and no call is found
 // in both: that says nothing about either.
 bool calls_are_apart(const OpsReport& ops);
+
+// Of several candidates: 1 when one diverges, else 2 when there is no answer for one.
+int exit_status(std::span<const ReplayReport> candidates);
 
 // Not ok (exit status 2) when a trace can't be read or the two are not comparable at all.
 Result<ReplayReport> run_replay(const ReplayOptions& options);

@@ -15,6 +15,7 @@
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "replayer/replay.h"
 #include "replayer/report/format.h"
@@ -89,19 +90,24 @@ class Progress {
   bool visible_ = false;
 };
 
-int replay(goldentrace::ReplayOptions options, const std::string& json_path) {
+int replay(goldentrace::ReplayOptions options, const std::vector<std::string>& candidates,
+           const std::string& json_path) {
   if (!options.weights.empty() && !options.measure_local) {
     return fail({Code::kUnsupported, "--weights: this replay was built without LibTorch"});
   }
   Progress progress;
   if (::isatty(STDERR_FILENO) != 0) options.progress = std::ref(progress);
-  const auto report = goldentrace::run_replay(options);
-  progress.clear();
-  if (!report.ok()) return fail(report.status());
+  std::vector<goldentrace::ReplayReport> reports;
+  for (const std::string& candidate : candidates) {
+    options.candidate = candidate;
+    auto report = goldentrace::run_replay(options);
+    progress.clear();
+    if (!report.ok()) return fail(report.status());
+    reports.push_back(std::move(*report));
+  }
   const Status delivered =
-      deliver(goldentrace::text_report(*report), goldentrace::json_report(*report), json_path);
-  if (!delivered.ok()) return fail(delivered);
-  return report->exit();
+      deliver(goldentrace::text_report(reports), goldentrace::json_report(reports), json_path);
+  return delivered.ok() ? goldentrace::exit_status(reports) : fail(delivered);
 }
 
 int verify([[maybe_unused]] const goldentrace::VerifyOptions& options,
@@ -366,7 +372,7 @@ int main(int argc, char** argv) {
 
   CLI::App app{
       "Hold another run's trace against the oracle's, op by op, inside bands:\n"
-      "  replay CANDIDATE --against ORACLE [--json FILE]",
+      "  replay CANDIDATE.. --against ORACLE [--json FILE]",
       "replay"};
   app.footer(
       "Distances are relative L2 where both traces keep values, else a lower bound from stats.\n"
@@ -374,7 +380,8 @@ int main(int argc, char** argv) {
       "Exit status: 0 agree, 1 diverge, 2 no answer.");
   goldentrace::ReplayOptions options;
   std::string json_path;
-  app.add_option("CANDIDATE", options.candidate, "trace of the run under test");
+  std::vector<std::string> candidates;
+  app.add_option("CANDIDATE", candidates, "traces of the runs under test")->type_name("");
   app.add_option("--against", options.oracle, "the oracle's trace");
   app.add_option("--json", json_path, "write the whole report as JSON to this file; - is stdout");
   app.add_flag("--allow-incomplete", options.allow_incomplete, kIncompleteHelp);
@@ -420,9 +427,9 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;  // --help is a success
   }
   if (run) return run();
-  if (options.candidate.empty() || options.oracle.empty()) {
+  if (candidates.empty() || options.oracle.empty()) {
     return fail({Code::kInvalidArgument,
                  "give a trace and --against another: replay CANDIDATE --against ORACLE"});
   }
-  return replay(options, json_path);
+  return replay(std::move(options), candidates, json_path);
 }

@@ -216,25 +216,42 @@ std::string dump(const json& object) {
   return object.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+json replay_object(const ReplayReport& report) {
+  return {{"report", "replay"},
+          {"version", kVersion},
+          {"verdict", verdict_name(report.verdict)},
+          {"exit", report.exit()},
+          {"headline", report.headline},
+          {"oracle", side(report.oracle)},
+          {"candidate", side(report.candidate)},
+          {"inputs", rung(report.inputs)},
+          {"weights", rung(report.weights)},
+          {"config", rung(report.config)},
+          {"sampling", rung(report.sampling)},
+          {"logits", rung(report.logits)},
+          {"tokens", tokens(report.tokens)},
+          {"ops", ops(report.ops)},
+          {"local", local(report)},
+          {"longest_position", report.longest_position}};
+}
+
 }  // namespace
 
-std::string json_report(const ReplayReport& report) {
-  return dump({{"report", "replay"},
+std::string json_report(const ReplayReport& report) { return dump(replay_object(report)); }
+
+std::string json_report(std::span<const ReplayReport> candidates) {
+  if (candidates.size() == 1) return json_report(candidates.front());
+  json left = json::array();
+  json reports = json::array();
+  for (const ReplayReport& report : candidates) {
+    if (report.exit() == 1) left.push_back(report.candidate.path);
+    reports.push_back(replay_object(report));
+  }
+  return dump({{"report", "replay_candidates"},
                {"version", kVersion},
-               {"verdict", verdict_name(report.verdict)},
-               {"exit", report.exit()},
-               {"headline", report.headline},
-               {"oracle", side(report.oracle)},
-               {"candidate", side(report.candidate)},
-               {"inputs", rung(report.inputs)},
-               {"weights", rung(report.weights)},
-               {"config", rung(report.config)},
-               {"sampling", rung(report.sampling)},
-               {"logits", rung(report.logits)},
-               {"tokens", tokens(report.tokens)},
-               {"ops", ops(report.ops)},
-               {"local", local(report)},
-               {"longest_position", report.longest_position}});
+               {"exit", exit_status(candidates)},
+               {"left", std::move(left)},
+               {"candidates", std::move(reports)}});
 }
 
 namespace {

@@ -35,8 +35,8 @@ class Lines {
   // The row that was added last gives way where a report would be too long.
   void may_go() { lines_.back().may_go = true; }
 
-  std::string take() {
-    for (std::size_t i = lines_.size(); i-- > 0 && lines_.size() > kMaxLines;) {
+  std::string take(std::size_t most = kMaxLines) {
+    for (std::size_t i = lines_.size(); i-- > 0 && lines_.size() > most;) {
       if (lines_[i].may_go) lines_.erase(lines_.begin() + static_cast<std::ptrdiff_t>(i));
     }
     std::string text;
@@ -449,13 +449,10 @@ std::string next_command(const ReplayReport& report) {
   return "mend that first, then record and replay again";
 }
 
-}  // namespace
+constexpr const char* kVerdictWords[] = {"AGREE  ", "DIVERGE  ", "UNDECIDED  "};
 
-std::string text_report(const ReplayReport& report) {
-  static const std::string verdict_word[] = {"AGREE  ", "DIVERGE  ", "UNDECIDED  "};
-  Lines lines;
-  const int status = report.exit();
-  lines.add(at_both_ends(verdict_word[status] + report.headline, "exit " + std::to_string(status)));
+// All but the headline.
+void add_body(Lines& lines, const ReplayReport& report) {
   add_sides(lines, report);
   // Nobody is blamed below the first rung that differs: only that one is shown with its details.
   const std::pair<const char*, const Rung*> rungs[] = {{"inputs", &report.inputs},
@@ -484,7 +481,52 @@ std::string text_report(const ReplayReport& report) {
   add_coverage(lines, report.ops);
   lines.row("not seen", not_seen(report));
   lines.row("next", next_command(report));
+}
+
+// The end of a long path.
+std::string short_name(const ReplayReport& report) {
+  constexpr std::size_t kColumns = 24;
+  return clipped_left(printable(report.candidate.path), kColumns);
+}
+
+// "b.fb left the oracle, a.fb did not".
+std::string who_left(std::span<const ReplayReport> candidates) {
+  std::string left;
+  std::string stayed;
+  for (const ReplayReport& report : candidates) {
+    std::string& names = report.exit() == 1 ? left : stayed;
+    names += (names.empty() ? "" : ", ") + short_name(report);
+  }
+  if (left.empty())
+    return exit_status(candidates) == 0 ? "no candidate left the oracle"
+                                        : "no candidate is seen to leave the oracle";
+  return left + " left the oracle" + (stayed.empty() ? "" : ", " + stayed + " did not");
+}
+
+}  // namespace
+
+std::string text_report(const ReplayReport& report) {
+  Lines lines;
+  const int status = report.exit();
+  lines.add(
+      at_both_ends(kVerdictWords[status] + report.headline, "exit " + std::to_string(status)));
+  add_body(lines, report);
   return lines.take();
+}
+
+std::string text_report(std::span<const ReplayReport> candidates) {
+  if (candidates.size() == 1) return text_report(candidates.front());
+  const int status = exit_status(candidates);
+  Lines lines;
+  lines.add(
+      at_both_ends(kVerdictWords[status] + who_left(candidates), "exit " + std::to_string(status)));
+  const ReplayReport* shown = nullptr;
+  for (const ReplayReport& report : candidates) {
+    lines.add("  " + short_name(report) + ": " + kVerdictWords[report.exit()] + report.headline);
+    if (shown == nullptr && report.exit() == status) shown = &report;
+  }
+  add_body(lines, *shown);
+  return lines.take(kMaxLines + candidates.size());
 }
 
 namespace {

@@ -86,7 +86,7 @@ void decide_agreement(ReplayReport& report) {
   } else if (ops.hash_only > 0 && ops.in_band + ops.not_refuted == 0) {
     report.verdict = Verdict::kUndecided;
     how = "outputs differ, and hashes alone can't say how far";
-  } else if (ops.not_refuted > 0) {
+  } else if (ops.not_refuted > 0 && !(report.local && report.local->compared > 0)) {
     how = "in band as far as stats tell";
   }
   const TokensReport& tokens = report.tokens;
@@ -197,6 +197,15 @@ int exit_status(Verdict verdict, bool strict) {
     default:
       return 1;
   }
+}
+
+int exit_status(std::span<const ReplayReport> candidates) {
+  int worst = 0;
+  for (const ReplayReport& report : candidates) {
+    const int status = report.exit();
+    if (status == 1 || (status == 2 && worst == 0)) worst = status;
+  }
+  return worst;
 }
 
 bool constant_comes_first(const OpsReport& ops) {

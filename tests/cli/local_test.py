@@ -224,6 +224,25 @@ def test_weights_are_found_along_a_path(record, replay, tiny, local_gold, tmp_pa
     assert "has no tensor 'model.layers.7" in answer.err and "A_log' is another" in answer.err
 
 
+def test_of_two_candidates_the_one_that_left_is_named(record, run, tiny, local_gold, fed, tmp_path):
+    import json
+    common = dict(rules=VALUES, forced=fed, max_new_tokens=None)
+    sdpa = record("two-sdpa", tiny, attn="sdpa", **common)
+    wrong = record("two-wrong", tiny, change=FAULTS["lost state"].change, **common)
+    report = tmp_path / "report.json"
+    answer = run("replay", sdpa, wrong, "--against", local_gold, "--weights", tiny, "--json", report)
+    assert answer.status == 1
+    lines = answer.out.splitlines()
+    assert lines[0].startswith("DIVERGE  ") and lines[0].endswith("exit 1")
+    assert "two-wrong.fb: DIVERGE  kernel: model.layers.4.linear_attn" in lines[2]
+    assert "two-wrong.fb left the oracle, " in lines[0] and "two-sdpa.fb did not" in lines[0]
+    assert "AGREE  in band" in lines[1]
+    whole = json.loads(report.read_text())
+    assert whole["report"] == "replay_candidates" and whole["left"] == [str(wrong)]
+    assert [candidate["exit"] for candidate in whole["candidates"]] == [0, 1]
+    assert run("replay", sdpa, sdpa, "--against", local_gold).status == 0
+
+
 def test_only_the_steps_that_are_asked_for_are_judged(judge):
     answer, report = judge("steps", [FAULTS["lost state"]], "--steps", "2..3")
     assert report["local"]["findings"] == []  # the state is lost in step 1
