@@ -17,7 +17,7 @@ from paths import BUILD
 
 
 def prompt(length):
-    return [random.Random(length).randrange(1000) for _ in range(length)]
+    return random.Random(length).choices(range(1000), k=length)
 
 
 @pytest.mark.parametrize("length", [7, 65, 130, 200])

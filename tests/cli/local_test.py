@@ -189,8 +189,8 @@ def test_the_report_says_what_was_judged_and_how(judge):
 
 
 def test_the_tokens_that_a_fault_touches_are_told(judge):
-    answer, _ = judge("tokens-state", [FAULTS["lost state"]])
-    assert "tokens     1 of 3, the first at position 100" in answer.out  # the prompt's length
+    answer, report = judge("tokens-state", [FAULTS["lost state"]])
+    assert {cut["step"] for finding in report["local"]["findings"] for cut in finding["cuts"]} == {0}
     answer, report = judge("tokens-base", [FAULTS["rotary base"]])
     assert "clean up to position 0, all dirty from 1 on" in answer.out
     assert report["local"]["findings"][0]["cuts"][0]["tokens"] == 100
@@ -245,8 +245,8 @@ def test_of_two_candidates_the_one_that_left_is_named(record, run, tiny, local_g
 
 def test_only_the_steps_that_are_asked_for_are_judged(judge):
     answer, report = judge("steps", [FAULTS["lost state"]], "--steps", "2..3")
-    assert report["local"]["findings"] == []  # the state is lost in step 1
-    answer, report = judge("steps", [FAULTS["lost state"]], "--steps", "1")
+    assert report["local"]["findings"] == []  # the state is lost when the prefill ends
+    answer, report = judge("steps", [FAULTS["lost state"]], "--steps", "0")
     assert [finding["scopes"] for finding in report["local"]["findings"]] == [
         ["model.layers.4.linear_attn"]]
 
