@@ -522,22 +522,13 @@ void judge_all(std::map<CutKey, LocalCut>& cuts, const LocalReport& report) {
   judge_cuts(pointers, report);
 }
 
-}  // namespace
-
-Result<LocalReport> measure_local(const LocalOptions& options) {
-  const auto began = std::chrono::steady_clock::now();
-  auto oracle = TraceReader::open(options.oracle);
-  if (!oracle.ok()) return oracle.status();
-  auto candidate = TraceReader::open(options.candidate);
-  if (!candidate.ok()) return candidate.status();
-  const auto checkpoint = find_weights(options.weights, **oracle);
-  if (!checkpoint.ok()) return checkpoint.status();
-
+Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candidate,
+                            const Checkpoint& checkpoint, const LocalOptions& options) {
   LocalReport report;
-  report.working_dtype = run_dtype(**oracle);
+  report.working_dtype = run_dtype(oracle);
   std::map<CutKey, LocalCut> cuts;
   GOLDENTRACE_RETURN_IF_ERROR(
-      LocalRun(**oracle, **candidate, *checkpoint, options, Beside::kEager, report).run(cuts));
+      LocalRun(oracle, candidate, checkpoint, options, Beside::kEager, report).run(cuts));
   report.judged = cuts.size();
   report.alarm_rate = kAlarmRate / static_cast<double>(std::max<std::size_t>(1, cuts.size()));
   for (auto& [key, cut] : cuts) {
@@ -553,15 +544,42 @@ Result<LocalReport> measure_local(const LocalOptions& options) {
   }
   if (!flagged.empty()) {
     GOLDENTRACE_RETURN_IF_ERROR(
-        LocalRun(**oracle, **candidate, *checkpoint, options, Beside::kRounded, report)
-            .run(flagged));
+        LocalRun(oracle, candidate, checkpoint, options, Beside::kRounded, report).run(flagged));
     judge_all(flagged, report);
     for (auto& [key, cut] : flagged) cuts[key] = cut;
   }
   for (auto& [key, cut] : cuts) report.cuts.push_back(std::move(cut));
   std::ranges::sort(report.cuts, {}, &LocalCut::oracle_call);
-  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return report;
+}
+
+}  // namespace
+
+Result<LocalReport> measure_local(const LocalOptions& options) {
+  const auto began = std::chrono::steady_clock::now();
+  auto oracle = TraceReader::open(options.oracle);
+  if (!oracle.ok()) return oracle.status();
+  auto candidate = TraceReader::open(options.candidate);
+  if (!candidate.ok()) return candidate.status();
+  if ((*oracle)->summary().counter("calls_trimmed") > 0) {
+    return Status(Code::kInvalidArgument,
+                  options.oracle +
+                      ": calls were trimmed away; what is left is no program that can "
+                      "be executed: --weights needs the trace that it was made from");
+  }
+  const auto checkpoint = find_weights(options.weights, **oracle);
+  if (!checkpoint.ok()) return checkpoint.status();
+  try {
+    auto report = measure(**oracle, **candidate, *checkpoint, options);
+    if (!report.ok()) return report.status();
+    report->seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+    return report;
+  } catch (const std::exception& error) {  // sizes in a file that no memory can hold
+    const std::string what = error.what();
+    return Status(Code::kCorrupt, options.oracle + ", " + options.candidate + ": " +
+                                      what.substr(0, what.find('\n')));
+  }
 }
 
 }  // namespace goldentrace

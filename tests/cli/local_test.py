@@ -251,6 +251,25 @@ def test_only_the_steps_that_are_asked_for_are_judged(judge):
         ["model.layers.4.linear_attn"]]
 
 
+def test_what_is_left_of_a_trimmed_oracle_can_not_be_executed(run, replay, tiny, local_gold, tmp_path):
+    part = tmp_path / "part.fb"
+    assert run("replay", "trim", local_gold, part, "--steps", "0").status == 0
+    answer, _ = replay(local_gold, part, "--weights", tiny)
+    assert answer.status == 2 and "trimmed away" in answer.err
+
+
+def test_a_damaged_file_is_no_answer_and_no_crash(run, replay, tiny, local_gold, record, fed, tmp_path):
+    candidate = record("to-damage", tiny, forced=fed, max_new_tokens=None, rules=VALUES)
+    data = bytearray(candidate.read_bytes())
+    for place in (len(data) // 3, len(data) // 2, 2 * len(data) // 3):
+        damaged = tmp_path / "damaged.fb"
+        changed = data.copy()
+        changed[place] ^= 0x55
+        damaged.write_bytes(changed)
+        answer, _ = replay(damaged, local_gold, "--weights", tiny)
+        assert answer.status == 2 and "damaged.fb" in answer.err
+
+
 def test_a_candidate_without_values_is_told_what_it_lacks(replay, tiny, local_gold):
     answer, report = replay(local_gold, local_gold, "--weights", tiny)
     assert answer.status == 0
