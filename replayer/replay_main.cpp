@@ -291,6 +291,7 @@ void add_show(CLI::App& app, std::string& path, goldentrace::ShowOptions& option
   add("--params", ShowWhat::kParameters, "the parameter dictionary");
   add("--tokens", ShowWhat::kTokens, "prompt, tokens and their gaps");
   add("--losses", ShowWhat::kLosses, "every counter: what was lost, and what is good to know");
+  add("--time", ShowWhat::kTimes, "time inside calls and between them, by step and by operator");
   add("--chunks", ShowWhat::kChunks,
       "every chunk decoded, one JSON object a line (FORMAT.md, section 12)");
   what->require_option(0, 1);

@@ -9,6 +9,7 @@
 #include "replayer/report/calls.h"
 #include "replayer/report/dump.h"
 #include "replayer/report/format.h"
+#include "replayer/report/times.h"
 #include "replayer/verdict/doubts.h"
 #include "src/format/trace_reader.h"
 
@@ -319,6 +320,8 @@ Status show(const TraceReader& trace, const ShowOptions& options, std::ostream& 
       return show_tokens(trace, options.json, out);
     case ShowWhat::kChunks:
       return dump(trace, out);
+    case ShowWhat::kTimes:
+      return show_times(trace, options.json, out);
     case ShowWhat::kSummary:
       break;
   }

@@ -16,7 +16,8 @@ enum class ShowWhat : std::uint8_t {
   kParameters,
   kTokens,
   kLosses,
-  kChunks
+  kChunks,
+  kTimes
 };
 
 struct ShowOptions {

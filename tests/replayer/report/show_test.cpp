@@ -188,6 +188,36 @@ TEST_F(Show, AFilterSelectsCallsAndTensors) {
   EXPECT_EQ(count(ShowWhat::kCalls, {.hash = hash}), 1);
 }
 
+TEST_F(Show, TimesAreInsideCallsAndBetweenThemByStepAndOperator) {
+  std::string joined;
+  for (const std::string& line : lines(ShowWhat::kTimes, true)) joined += line;
+  const json times = json::parse(joined);
+  const auto trace = TraceReader::open(trace_);
+  const auto timings = (*trace)->timings();
+  double inside = 0;
+  for (const Timing& timing : *timings) inside += static_cast<double>(timing.duration_ns) * 1e-6;
+  double by_step = 0;
+  std::size_t calls = 0;
+  for (const json& step : times["steps"]) {
+    by_step += step["inside_ms"].get<double>();
+    calls += step["calls"].get<std::size_t>();
+    EXPECT_GE(step["between_ms"], 0);
+  }
+  double by_op = 0;
+  double last = std::numeric_limits<double>::infinity();
+  for (const json& op : times["ops"]) {
+    by_op += op["inside_ms"].get<double>();
+    EXPECT_LE(op["inside_ms"], last) << "the longest first";
+    last = op["inside_ms"];
+  }
+  EXPECT_EQ(calls, timings->size());
+  EXPECT_GT(inside, 0);
+  EXPECT_NEAR(by_step, inside, 1e-9);
+  EXPECT_NEAR(by_op, inside, 1e-9);
+  const std::vector<std::string> text = lines(ShowWhat::kTimes, false);
+  EXPECT_THAT(text.front(), HasSubstr("between ms"));
+}
+
 TEST(Steps, AreOneNumberOrARangeWithBothEnds) {
   EXPECT_EQ(*parse_steps("3"), std::pair(3u, 3u));
   EXPECT_EQ(*parse_steps("0..4"), std::pair(0u, 4u));
