@@ -386,18 +386,22 @@ int main(int argc, char** argv) {
   app.add_option("--against", options.oracle, "the oracle's trace");
   app.add_option("--json", json_path, "write the whole report as JSON to this file; - is stdout");
   app.add_flag("--allow-incomplete", options.allow_incomplete, kIncompleteHelp);
-  app.add_option("--weights", options.weights,
-                 "judge every call from the candidate's own inputs: the oracle's model folder, or "
-                 "several with ':' between, of which the right one is taken");
+  CLI::Option* const weights = app.add_option(
+      "--weights", options.weights,
+      "judge every call from the candidate's own inputs: the oracle's model folder, or "
+      "several with ':' between, of which the right one is taken");
   app.add_option_function<std::string>(
-      "--steps",
-      [&options](const std::string& text) {
-        const auto steps = goldentrace::parse_steps(text);
-        if (!steps.ok()) throw CLI::ValidationError(steps.status().message());
-        std::tie(options.first_step, options.last_step) = *steps;
-      },
-      "with --weights: forward passes to judge, as 3 or 0..4; 0 is the prefill");
-  app.add_flag("--strict", options.strict, "rounding at other points than eager is a difference");
+         "--steps",
+         [&options](const std::string& text) {
+           const auto steps = goldentrace::parse_steps(text);
+           if (!steps.ok()) throw CLI::ValidationError(steps.status().message());
+           std::tie(options.first_step, options.last_step) = *steps;
+         },
+         "with --weights: forward passes to judge, as 3 or 0..4; 0 is the prefill")
+      ->needs(weights);
+  app.add_flag("--strict", options.strict,
+               "with --weights: rounding at other points than eager is a difference")
+      ->needs(weights);
 #ifdef GOLDENTRACE_WITH_TORCH
   options.measure_local = goldentrace::measure_local;
 #endif

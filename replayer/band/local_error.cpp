@@ -38,19 +38,13 @@ void ErrorSums::add(double d, double wide) {
   squares += square;
   fourths += square * square;
   along += d * wide;
-  same_sign += d * wide > 0 ? 1 : 0;
-  other_sign += d * wide < 0 ? 1 : 0;
 }
 
 void ErrorSums::add(const ErrorSums& other) {
   squares += other.squares;
   fourths += other.fourths;
   along += other.along;
-  same_sign += other.same_sign;
-  other_sign += other.other_sign;
 }
-
-double ErrorSums::norm() const { return std::sqrt(squares); }
 
 double ErrorSums::degrees_of_freedom() const {
   return fourths > 0 ? 3 * squares * squares / fourths : 0;

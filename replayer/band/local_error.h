@@ -14,15 +14,12 @@ namespace goldentrace {
 
 // Of the errors d = x - wide of one such run, over elements.
 struct ErrorSums {
-  double squares = 0;           // sum of d^2
-  double fourths = 0;           // sum of d^4
-  double along = 0;             // sum of d * wide
-  std::uint64_t same_sign = 0;  // elements with d * wide > 0
-  std::uint64_t other_sign = 0;
+  double squares = 0;  // sum of d^2
+  double fourths = 0;  // sum of d^4
+  double along = 0;    // sum of d * wide
 
   void add(double d, double wide);
   void add(const ErrorSums& other);
-  [[nodiscard]] double norm() const;
   // Independent errors that would scatter as these do: 3 (sum d^2)^2 / sum d^4, the number of
   // elements for normal ones, fewer where a few of them carry most.
   [[nodiscard]] double degrees_of_freedom() const;

@@ -529,7 +529,6 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
   std::map<CutKey, LocalCut> cuts;
   GOLDENTRACE_RETURN_IF_ERROR(
       LocalRun(oracle, candidate, checkpoint, options, Beside::kEager, report).run(cuts));
-  report.judged = cuts.size();
   report.alarm_rate = kAlarmRate / static_cast<double>(std::max<std::size_t>(1, cuts.size()));
   for (auto& [key, cut] : cuts) {
     // One rounding of each element, of which eager may by luck have made none.

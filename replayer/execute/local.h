@@ -62,7 +62,6 @@ struct LocalReport {
   std::uint64_t rerouted_outputs = 0;
   std::map<std::string, std::uint64_t> lost;  // calls that could not run here, by operator
   std::vector<std::string> wrong_parameters;
-  std::uint64_t judged = 0;    // cuts
   double alarm_rate = 0;       // of one cut
   std::vector<LocalCut> cuts;  // in the order of their first calls
   double seconds = 0;

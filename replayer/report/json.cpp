@@ -199,7 +199,7 @@ json local(const ReplayReport& report) {
   return {{"calls", local.calls},
           {"outputs", local.outputs},
           {"compared", local.compared},
-          {"cuts", local.judged},
+          {"cuts", local.cuts.size()},
           {"zones", zones},
           {"alarm_rate", local.alarm_rate},
           {"decisions", local.decisions},

@@ -8,76 +8,14 @@
 #include <vector>
 
 #include "replayer/report/format.h"
+#include "replayer/report/lines.h"
 #include "src/base/dtype.h"
 
 namespace goldentrace {
 namespace {
 
-constexpr std::size_t kMaxDetails = 5;
 constexpr std::size_t kMinPath = 24;  // columns
-constexpr std::size_t kMaxEnvironment = 5;
-constexpr std::size_t kMaxFindings = 4;
-constexpr std::size_t kMaxLost = 3;
-constexpr std::size_t kMaxLines = 25;
-
-class Lines {
- public:
-  void add(const std::string& line) { lines_.push_back({clipped(printable(line)), false}); }
-  // "  label      text", as every row under the headline begins.
-  void row(const std::string& label, const std::string& text) {
-    add("  " + padded(label, 10) + " " + text);
-  }
-  // A row of a finding.
-  void finding(const std::string& label, const std::string& text) {
-    add("     " + padded(label, 10) + " " + text);
-  }
-  void detail(const std::string& text) { add("             " + text); }
-  // The row that was added last gives way where a report would be too long.
-  void may_go() { lines_.back().may_go = true; }
-
-  std::string take(std::size_t most = kMaxLines) {
-    for (std::size_t i = lines_.size(); i-- > 0 && lines_.size() > most;) {
-      if (lines_[i].may_go) lines_.erase(lines_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-    std::string text;
-    for (const Line& line : lines_) text += line.text + '\n';
-    return text;
-  }
-
- private:
-  struct Line {
-    std::string text;
-    bool may_go;
-  };
-  std::vector<Line> lines_;
-};
-
-const char* status_word(RungStatus status) {
-  switch (status) {
-    case RungStatus::kOk:
-      return "ok  ";
-    case RungStatus::kDiff:
-      return "DIFF";
-    case RungStatus::kTie:
-      return "tie ";
-    case RungStatus::kNotCompared:
-      break;
-  }
-  return "--  ";
-}
-
-void add_rung(Lines& lines, const char* label, const Rung& rung, bool with_details = true) {
-  lines.row(label, std::string(status_word(rung.status)) + " " + rung.text);
-  if (!with_details || rung.status != RungStatus::kDiff) return;
-  const std::size_t shown = std::min(rung.details.size(), kMaxDetails);
-  for (std::size_t i = 0; i < shown; ++i) {
-    lines.detail(rung.details[i]);
-    if (i > 0) lines.may_go();
-  }
-  if (shown < rung.details.size()) {
-    lines.detail("and " + grouped(rung.details.size() - shown) + " more (--json has them)");
-  }
-}
+constexpr std::size_t kMaxFindings = 3;
 
 std::string number(double value) {
   char text[32];
@@ -87,10 +25,6 @@ std::string number(double value) {
 
 std::string token_name(const std::string& piece, std::int64_t id) {
   return piece.empty() ? "id " + std::to_string(id) : quoted_piece(piece);
-}
-
-std::string scope_name(const std::string& scope) {
-  return scope.empty() ? "outside every module" : scope;
 }
 
 std::string measured(const CallDifference& difference) {
@@ -137,7 +71,7 @@ void add_tokens(Lines& lines, const TokensReport& tokens) {
 
 void add_ops(Lines& lines, const ReplayReport& report) {
   const OpsReport& ops = report.ops;
-  add_rung(lines, "ops", report.ops_rung);
+  lines.rung("ops", report.ops_rung);
   if (ops.differing_calls > 0) {
     std::string text = grouped(ops.differing_calls) + " calls not bit-identical";
     const char* separator = ": ";
@@ -299,7 +233,7 @@ void add_local_finding(Lines& lines, const ReplayReport& report, std::size_t pla
 }
 
 void add_local_findings(Lines& lines, const ReplayReport& report) {
-  const std::size_t shown = std::min(report.findings.size(), kMaxFindings - 1);
+  const std::size_t shown = std::min(report.findings.size(), kMaxFindings);
   for (std::size_t i = 0; i < shown; ++i) add_local_finding(lines, report, i);
   if (report.findings.size() > 1) {
     lines.detail(grouped(report.findings.size()) + " findings in all; --json has every cut");
@@ -320,7 +254,7 @@ void add_local_row(Lines& lines, const ReplayReport& report) {
     if (worst == nullptr || closeness(cut) > closeness(*worst)) worst = &cut;
   }
   std::string text = std::string(status_word(faults > 0 ? RungStatus::kDiff : RungStatus::kOk)) +
-                     " " + counted(local.judged, "cut", "cuts") +
+                     " " + counted(local.cuts.size(), "cut", "cuts") +
                      " judged from the candidate's "
                      "own inputs, " +
                      grouped(faults) + " out of band";
@@ -356,11 +290,6 @@ void add_consequence(Lines& lines, const OpsReport& ops) {
                            ", " + where(*ops.first));
 }
 
-// What the oracle's own trace says against it.
-void add_doubts(Lines& lines, const Doubts& doubts) {
-  for (const std::string& row : doubt_rows(doubts)) lines.add("  " + row);
-}
-
 void add_sides(Lines& lines, const ReplayReport& report) {
   const std::pair<const char*, const Side*> sides[] = {{"oracle", &report.oracle},
                                                        {"candidate", &report.candidate}};
@@ -383,7 +312,7 @@ void add_sides(Lines& lines, const ReplayReport& report) {
     const std::string& left = side->doubts.trimmed;
     if (!left.empty()) lines.row("trimmed", label + (": " + left));
   }
-  add_doubts(lines, report.oracle.doubts);
+  lines.add_doubts(report.oracle.doubts);
   if (report.oracle.losses + report.candidate.losses > 0) {
     lines.row("loss", "while recording: oracle " + grouped(report.oracle.losses) + ", candidate " +
                           grouped(report.candidate.losses) + " (replay show tells what)");
@@ -461,10 +390,10 @@ void add_body(Lines& lines, const ReplayReport& report) {
                                                        {"sampling", &report.sampling}};
   bool blamed = false;
   for (const auto& [label, rung] : rungs) {
-    add_rung(lines, label, *rung, !blamed);
+    lines.rung(label, *rung, !blamed);
     blamed |= rung->status == RungStatus::kDiff;
   }
-  add_rung(lines, "logits", report.logits);
+  lines.rung("logits", report.logits);
   add_tokens(lines, report.tokens);
   add_ops(lines, report);
   if (report.local) add_local_row(lines, report);
@@ -527,110 +456,6 @@ std::string text_report(std::span<const ReplayReport> candidates) {
   }
   add_body(lines, *shown);
   return lines.take(kMaxLines + candidates.size());
-}
-
-namespace {
-
-std::string verify_headline(const VerifyReport& report) {
-  const int exit = verify_exit_status(report);
-  if (!report.wrong_parameters.empty()) {
-    return "DIVERGE  weights: these are not the parameters that were recorded";
-  }
-  if (report.calls == 0) return "UNDECIDED  the trace holds no call to execute";
-  if (report.mode == VerifyMode::kPromoted) {
-    const std::string dtype(dtype_name(*report.promote));
-    return exit == 0 ? "RUNS  promoted to " + dtype + ": every call ran, every shape as recorded"
-                     : "DIVERGE  promoted to " + dtype + ", the program does not run as recorded";
-  }
-  if (report.reproduced()) return "VERIFIED  every output hash reproduced";
-  if (report.mode == VerifyMode::kExact && exit == 2) {
-    return "UNDECIDED  not all calls can be executed again; the others reproduce";
-  }
-  if (report.mode == VerifyMode::kExact) {
-    return "DIVERGE  the program does not reproduce what was recorded";
-  }
-  if (exit == 0) return "VERIFIED  in band, in another environment than recorded";
-  return exit == 1 ? "DIVERGE  out of band, in another environment than recorded"
-                   : "UNDECIDED  too much was lost in this environment";
-}
-
-// What was judged because bits may move.
-void add_moved(Lines& lines, const VerifyReport& report) {
-  if (report.mode == VerifyMode::kExact) return;
-  lines.row("decisions", grouped(report.decisions_equal) + " of " + grouped(report.decisions) +
-                             " the same here; all taken from the trace");
-  lines.row("moved", grouped(report.in_band) + " in band (" + percent(report.band) + "), " +
-                         grouped(report.drifted) + " drifted, " + grouped(report.too_small) +
-                         " too small, " + grouped(report.not_judged) + " not judged, " +
-                         grouped(report.out_of_band) + " out of band");
-  if (report.other_shapes > 0) {
-    lines.row("shapes", grouped(report.other_shapes) + " outputs have another one here");
-  }
-  if (report.worst > 0) {
-    lines.row("worst", percent(report.worst) + " away    " + report.worst_where);
-  }
-  if (report.mode == VerifyMode::kPromoted) {
-    lines.row("kernels", grouped(report.in_recorded_dtype) +
-                             " calls have none for promoted arguments; ran in the recorded dtype");
-  }
-}
-
-void add_lost(Lines& lines, const VerifyReport& report) {
-  std::size_t shown = 0;
-  for (const auto& [op, lost] : report.lost) {
-    if (shown++ == kMaxLost) break;
-    lines.row("lost", op + "  " + grouped(lost.calls) + " calls: " + lost.why);
-  }
-  if (shown > kMaxLost) {
-    lines.row("lost", "and " + grouped(report.lost.size() - kMaxLost) + " more operators");
-  }
-}
-
-}  // namespace
-
-std::string text_report(const VerifyReport& report, const Doubts& doubts) {
-  Lines lines;
-  lines.add(
-      at_both_ends(verify_headline(report), "exit " + std::to_string(verify_exit_status(report))));
-  lines.row("trace", report.trace + "   " + grouped(report.calls) + " calls");
-  if (!doubts.incomplete.empty()) lines.row("not whole", doubts.incomplete);
-  add_doubts(lines, doubts);
-  if (!report.wrong_parameters.empty()) {
-    Rung weights{RungStatus::kDiff,
-                 grouped(report.wrong_parameters.size()) + " of " + grouped(report.parameters) +
-                     " parameters have other bytes; nothing was executed",
-                 report.wrong_parameters};
-    add_rung(lines, "weights", weights);
-    return lines.take();
-  }
-  lines.row("weights", "ok   " + grouped(report.parameters) + " parameters and buffers by hash");
-  lines.row("executed", grouped(report.executed) + " calls, " + grouped(report.not_executable) +
-                            " not re-executable, " + grouped(report.threw_when_recorded) +
-                            " that threw when recorded left out");
-  lines.row("outputs", grouped(report.hashes_equal) + " of " + grouped(report.hashes) +
-                           " hashes equal; " + grouped(report.views_equal) + " of " +
-                           grouped(report.views) + " views; " + grouped(report.scalars_equal) +
-                           " of " + grouped(report.scalars) + " numbers");
-  lines.row("given", grouped(report.externals) + " external inputs (" + grouped(report.holes) +
-                         " holes), " + grouped(report.random) +
-                         " random outputs taken from the trace; " + grouped(report.undefined) +
-                         " undefined");
-  add_moved(lines, report);
-  add_lost(lines, report);
-  const std::size_t differences = std::min(report.environment.size(), kMaxEnvironment);
-  for (std::size_t i = 0; i < differences; ++i) lines.row("elsewhere", report.environment[i]);
-  if (differences < report.environment.size()) {
-    lines.row("elsewhere", "and " + grouped(report.environment.size() - differences) +
-                               " more (--json has them)");
-  }
-  const std::size_t shown = std::min(report.findings.size(), kMaxFindings);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const VerifyFinding& finding = report.findings[i];
-    lines.row(i == 0 ? "first" : "", "call " + std::to_string(finding.call) + "  " +
-                                         scope_name(finding.scope) + ", " + finding.op + ": " +
-                                         finding.what);
-  }
-  return lines.take();
 }
 
 }  // namespace goldentrace
