@@ -110,20 +110,21 @@ double normal_quantile(double tail) {
 
 ZoneReport judge(const CutSums& sums, const JudgeOptions& options) {
   ZoneReport report;
+  const double alarm_rate = options.alarm_rate / 2;  // of size and of bias
   // Eager's noise is an estimate; one rounding of the result is certain.
   const ErrorSums& own = sums.eager.squares >= sums.result.squares ? sums.eager : sums.result;
   const double noise = std::max(own.squares, options.noise_floor);
   const double dof = own.squares > options.noise_floor ? own.degrees_of_freedom()
                                                        : static_cast<double>(sums.elements);
   report.ratio = ratio_of(sums.candidate.squares, noise);
-  report.band = ratio_band(dof, options.alarm_rate);
+  report.band = ratio_band(dof, alarm_rate);
 
   const Bias candidate = sums.bias(sums.candidate);
   const Bias eager = sums.bias(own);
   const Bias rounded = sums.bias(sums.rounded);
   report.bias_sigmas = candidate.sigmas();
   const double accepted = std::max(std::fabs(eager.sigmas()), std::fabs(rounded.sigmas()));
-  const double sigmas = normal_quantile(options.alarm_rate);
+  const double sigmas = normal_quantile(alarm_rate);
   report.bias_band = sigmas + 2 * accepted;
   const double off = std::fabs(candidate.scale);
   report.biased = std::fabs(report.bias_sigmas) > report.bias_band &&
@@ -138,7 +139,7 @@ ZoneReport judge(const CutSums& sums, const JudgeOptions& options) {
     const ErrorSums& larger = sums.rounded.squares >= own.squares ? sums.rounded : own;
     report.rounded_ratio = ratio_of(sums.candidate.squares, std::max(noise, larger.squares));
     report.rounded_band =
-        ratio_band(std::min(larger.degrees_of_freedom(), 3 * channels), options.alarm_rate);
+        ratio_band(std::min(larger.degrees_of_freedom(), 3 * channels), alarm_rate);
     // Evenly spread over one unit in the last place, its mean over the rows.
     const double of_a_factor = 2 * options.roundoff / std::sqrt(12 * rows);
     const bool excused = !report.biased || off <= std::fabs(rounded.scale) + sigmas * of_a_factor;
