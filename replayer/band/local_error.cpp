@@ -5,20 +5,13 @@
 #include <boost/math/distributions/normal.hpp>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <numeric>
 
 namespace goldentrace {
 namespace {
 
-constexpr double kMask = 1e30;  // as in the stats digest
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-
-bool ordinary(double x) { return std::fabs(x) < kMask; }  // not NaN either
-
-// Values that stand for no number, and are the same in both.
-bool same_special(double x, double y) {
-  if (std::isnan(x) || std::isnan(y)) return std::isnan(x) && std::isnan(y);
-  return !ordinary(x) && !ordinary(y) && std::signbit(x) == std::signbit(y);
-}
 
 double ratio_of(double errors, double noise) {
   if (errors == 0) return 0;
@@ -32,23 +25,6 @@ double ratio_band(double dof, double alarm_rate) {
 }
 
 }  // namespace
-
-void ErrorSums::add(double d, double wide) {
-  const double square = d * d;
-  squares += square;
-  fourths += square * square;
-  along += d * wide;
-}
-
-void ErrorSums::add(const ErrorSums& other) {
-  squares += other.squares;
-  fourths += other.fourths;
-  along += other.along;
-}
-
-double ErrorSums::degrees_of_freedom() const {
-  return fourths > 0 ? 3 * squares * squares / fourths : 0;
-}
 
 double Bias::sigmas() const {
   if (scale == 0) return 0;
@@ -66,6 +42,8 @@ void CutSums::add(const CutSums& other) {
   result.add(other.result);
   rounded.add(other.rounded);
   has_rounded = has_rounded || other.has_rounded;
+  if (other.slice.excess > slice.excess) slice = other.slice;
+  if (other.rounded_slice.excess > rounded_slice.excess) rounded_slice = other.rounded_slice;
 }
 
 Bias CutSums::bias(const ErrorSums& errors) const {
@@ -77,24 +55,85 @@ Bias CutSums::bias(const ErrorSums& errors) const {
   return bias;
 }
 
-void add_values(const CutValues& values, CutSums& sums) {
-  const bool eager = !values.eager.empty();
-  const bool rounded = !values.rounded.empty();
-  sums.has_rounded = sums.has_rounded || rounded;
-  for (std::size_t i = 0; i < values.wide.size(); ++i) {
-    const double w = values.wide[i];
-    const double c = values.candidate[i];
-    if (!ordinary(w) || !ordinary(c)) {
-      if (!same_special(w, c)) ++sums.one_sided;
-      continue;
-    }
-    ++sums.elements;
-    sums.wide += w * w;
-    sums.candidate.add(c - w, w);
-    sums.result.add(values.result[i] - w, w);
-    if (eager && ordinary(values.eager[i])) sums.eager.add(values.eager[i] - w, w);
-    if (rounded && ordinary(values.rounded[i])) sums.rounded.add(values.rounded[i] - w, w);
+void add_errors(const OutputErrors& errors, Beside beside, CutSums& sums) {
+  if (beside == Beside::kRounded) {
+    sums.rounded.add(errors.beside);
+    sums.has_rounded = true;
+    return;
   }
+  sums.elements += errors.elements;
+  sums.one_sided += errors.one_sided;
+  sums.wide += errors.wide;
+  sums.candidate.add(errors.candidate);
+  sums.eager.add(errors.beside);
+  sums.result.add(errors.result);
+}
+
+namespace {
+
+// Quantiles for degrees of freedom in coarse steps, rounded down: there are few of them.
+class Limits {
+ public:
+  explicit Limits(double tail) : tail_(tail) {}
+  double operator()(double dof) {
+    constexpr double kStepsPerDoubling = 4;
+    const double step = std::floor(kStepsPerDoubling * std::log2(std::max(1.0, dof)));
+    const auto known = of_.find(step);
+    if (known != of_.end()) return known->second;
+    const double rounded = std::exp2(step / kStepsPerDoubling);
+    return of_.emplace(step, f_quantile(rounded, rounded, tail_)).first->second;
+  }
+
+ private:
+  double tail_;
+  std::map<double, double> of_;
+};
+
+// visit(slice, ratio of squares, what that may be) for slices that may be in excess.
+template <typename Visit>
+void visit_slices(const SliceSums& slices, double elements, double floor, double alarm_rate,
+                  Visit visit) {
+  const std::size_t count = slices.wide.size();
+  if (count < 2 || elements < kMinDegreesOfFreedom) return;
+  // What is all but zero beside the others is measured by them.
+  constexpr double kNothing = 1e-12;
+  const double mean =
+      std::accumulate(slices.wide.begin(), slices.wide.end(), 0.0) / static_cast<double>(count);
+  Limits limit(alarm_rate / static_cast<double>(count));
+  const double least = limit(elements);
+  for (std::size_t i = 0; i < count; ++i) {
+    const double lowest = floor * std::max(slices.wide[i], kNothing * mean);
+    const double noise = std::max(slices.beside[i], lowest);
+    if (!(slices.candidate[i] > least * noise)) continue;
+    const double fourths = slices.beside_fourths[i];
+    const double dof = slices.beside[i] > lowest && fourths > 0
+                           ? std::min(elements, 3 * noise * noise / fourths)
+                           : elements;
+    visit(i, noise > 0 ? slices.candidate[i] / noise : kInfinite, limit(dof));
+  }
+}
+
+}  // namespace
+
+WorstSlice worst_slice(const SliceSums& slices, double elements, double floor, double alarm_rate) {
+  WorstSlice worst;
+  visit_slices(slices, elements, floor, alarm_rate,
+               [&](std::size_t slice, double ratio, double limit) {
+                 const double excess = std::sqrt(ratio / limit);
+                 if (excess <= worst.excess) return;
+                 worst = {excess, std::sqrt(ratio), 0, slice};
+               });
+  return worst;
+}
+
+std::vector<std::size_t> slices_in_excess(const SliceSums& slices, double elements, double floor,
+                                          double alarm_rate) {
+  std::vector<std::size_t> found;
+  visit_slices(slices, elements, floor, alarm_rate,
+               [&](std::size_t slice, double ratio, double limit) {
+                 if (ratio > limit) found.push_back(slice);
+               });
+  return found;
 }
 
 double f_quantile(double numerator_dof, double denominator_dof, double tail) {
@@ -131,6 +170,8 @@ ZoneReport judge(const CutSums& sums, const JudgeOptions& options) {
                   off > std::fabs(eager.scale) + 3 * eager.standard_error &&
                   sums.candidate.squares > options.noise_floor;
 
+  report.sliced = sums.slice.excess > 1 && sums.candidate.squares > options.noise_floor;
+
   bool policy = false;
   if (sums.has_rounded) {
     // One number a row shares nothing with its neighbours.
@@ -143,7 +184,8 @@ ZoneReport judge(const CutSums& sums, const JudgeOptions& options) {
     // Evenly spread over one unit in the last place, its mean over the rows.
     const double of_a_factor = 2 * options.roundoff / std::sqrt(12 * rows);
     const bool excused = !report.biased || off <= std::fabs(rounded.scale) + sigmas * of_a_factor;
-    policy = report.rounded_ratio <= report.rounded_band && excused;
+    policy =
+        report.rounded_ratio <= report.rounded_band && excused && sums.rounded_slice.excess <= 1;
   }
   if (sums.one_sided > 0) {
     report.zone = Zone::kFault;
@@ -153,7 +195,7 @@ ZoneReport judge(const CutSums& sums, const JudgeOptions& options) {
     report.zone = sums.candidate.squares > 0 ? Zone::kFault : Zone::kInBand;
   } else if (static_cast<double>(sums.elements) < kMinDegreesOfFreedom) {
     report.zone = Zone::kTooSmall;
-  } else if (report.ratio <= report.band && !report.biased) {
+  } else if (report.ratio <= report.band && !report.biased && !report.sliced) {
     report.zone = Zone::kInBand;
   } else {
     report.zone = policy ? Zone::kRoundingPolicy : Zone::kFault;

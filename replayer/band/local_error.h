@@ -7,23 +7,13 @@
 // the run's working dtype, the worst rounding that a correct engine may do.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <span>
+#include <vector>
+
+#include "replayer/band/output_errors.h"
 
 namespace goldentrace {
-
-// Of the errors d = x - wide of one such run, over elements.
-struct ErrorSums {
-  double squares = 0;  // sum of d^2
-  double fourths = 0;  // sum of d^4
-  double along = 0;    // sum of d * wide
-
-  void add(double d, double wide);
-  void add(const ErrorSums& other);
-  // Independent errors that would scatter as these do: 3 (sum d^2)^2 / sum d^4, the number of
-  // elements for normal ones, fewer where a few of them carry most.
-  [[nodiscard]] double degrees_of_freedom() const;
-};
 
 // The factor that the errors make of the wide result: x = (1 + scale) * wide + rest.
 struct Bias {
@@ -32,6 +22,23 @@ struct Bias {
   // scale / standard_error; 0 where nothing scatters and nothing is off.
   [[nodiscard]] double sigmas() const;
 };
+
+// Of the slices along one dimension (a token's, a head's, a channel's), the one that noise explains
+// least: a fault in few elements drowns in the sums over all.
+struct WorstSlice {
+  double excess = 0;  // its error over the most that noise makes; above 1 it is no noise
+  double ratio = 0;   // its error over the noise
+  std::size_t dimension = 0;
+  std::size_t index = 0;
+};
+
+// Of `slices` with `elements` each. `floor` is the share of a slice's own squares that counts as
+// noise at least; `alarm_rate` the chance that noise alone gives an excess above 1 anywhere in
+// them.
+WorstSlice worst_slice(const SliceSums& slices, double elements, double floor, double alarm_rate);
+// Those above 1.
+std::vector<std::size_t> slices_in_excess(const SliceSums& slices, double elements, double floor,
+                                          double alarm_rate);
 
 // One output of one call, summed over the steps (or layers) that are judged as one.
 struct CutSums {
@@ -45,21 +52,19 @@ struct CutSums {
   ErrorSums result;   // the wide result itself, rounded to the dtype that was recorded
   ErrorSums rounded;  // when `has_rounded`
   bool has_rounded = false;
+  WorstSlice slice;          // against eager
+  WorstSlice rounded_slice;  // against the fully rounded run
 
   void add(const CutSums& other);
   [[nodiscard]] Bias bias(const ErrorSums& errors) const;
 };
 
-// Adds one output. All spans are equally long; `eager` or `rounded` may be empty. Elements that are
-// NaN, the same infinity, or masks (abs >= 1e30) in all of them are left out.
-struct CutValues {
-  std::span<const double> wide;
-  std::span<const double> candidate;
-  std::span<const double> eager;
-  std::span<const double> result;
-  std::span<const double> rounded;
+// Adds one output; what ran beside is eager, or the fully rounded run.
+enum class Beside : std::uint8_t {
+  kEager,    // in the recorded dtypes
+  kRounded,  // wide, every float result rounded to the working dtype
 };
-void add_values(const CutValues& values, CutSums& sums);
+void add_errors(const OutputErrors& errors, Beside beside, CutSums& sums);
 
 // ---- judgement ----------------------------------------------------------------------------------
 
@@ -79,6 +84,7 @@ struct ZoneReport {
   double bias_sigmas = 0;  // of the candidate's
   double bias_band = 0;
   bool biased = false;
+  bool sliced = false;  // a slice is in excess: see WorstSlice
 };
 
 struct JudgeOptions {

@@ -67,6 +67,7 @@ void Interpreter::limit_allocations(const ProgramChunk& chunk, const Call& call)
 
 std::vector<c10::IValue> Interpreter::run(const ProgramChunk& chunk, const Call& call) {
   fell_back_ = false;
+  memory_.end_call();  // of the one before
   if ((call.flags & kCallNotExecutable) != 0) throw CannotRun{"an argument was not stored"};
   if ((call.flags & kCallForeign) != 0) throw CannotRun{"another engine gave only its result"};
   environment_.apply(dictionary_.ambient(call.ambient), memory_.promotion());
@@ -110,6 +111,7 @@ std::vector<c10::IValue> Interpreter::decode_arguments(const ProgramChunk& chunk
   }
   dtypes_ = dtypes;
   arguments_.clear();
+  inputs_.clear();
   tensor_ids_.clear();
   written_.clear();
   std::vector<c10::IValue> stack;
@@ -138,7 +140,14 @@ std::vector<c10::IValue> Interpreter::decode_arguments(const ProgramChunk& chunk
 // Memory from before the recording has no bytes in the trace as long as calls only look at it or
 // overwrite it: any bytes will do.
 void Interpreter::make_unread(std::uint32_t storage) {
-  if (memory_.has(storage)) return;
+  if (memory_.has(storage)) {
+    if (writes_argument_) {
+      memory_.own(storage);
+    } else {
+      memory_.need(storage);
+    }
+    return;
+  }
   if (lost_.contains(storage)) {
     throw CannotRun{"an input was never made (a call before it could not run)"};
   }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,9 @@ struct LocalOptions {
   std::string weights;           // as find_weights takes it
   std::uint32_t first_step = 0;  // of those that are judged; the ones before run too
   std::uint32_t last_step = 0xffffffff;
+  bool float64 = false;  // the wide run is in float64, not in the next wider dtype of each tensor
+  // Bytes of promoted parameters that stay in memory between calls; none: half of what is free.
+  std::optional<std::uint64_t> weight_cache = {};
   // Told now and then which share of the work is done, 0 to 1. Grows, but a second pass may follow.
   std::function<void(double)> progress = {};
 };

@@ -78,6 +78,51 @@ bool Memory::is(std::uint32_t id, const c10::Storage& storage) const {
 
 void Memory::release(std::uint32_t id) {
   if (id < storages_.size()) storages_[id] = c10::Storage();
+  lent_.erase(id);
+}
+
+void Memory::lend(std::uint32_t id, const c10::Storage& recorded) {
+  release(id);
+  lent_[id] = recorded;
+  const DType own = own_dtype(id);
+  if (promoted(own, promotion_) == own) bind(id, recorded);
+}
+
+void Memory::need(std::uint32_t id) {
+  if (made(id)) return;
+  const auto lent = lent_.find(id);
+  if (lent == lent_.end()) return;
+  if (lender_ != nullptr && lender_->has(id)) {
+    lender_->need(id);
+    bind(id, lender_->storages_[id]);
+    passing_.push_back(id);
+    return;
+  }
+  const DType own = own_dtype(id);
+  const auto count = static_cast<std::int64_t>(lent->second.nbytes() / item_size(own));
+  const at::Tensor wide = view_of_storage(lent->second, own, 0, {{count}, {1}})
+                              .to(scalar_type(promoted(own, promotion_)));
+  bind(id, wide.storage());
+  if (wide.nbytes() <= room_) {
+    room_ -= wide.nbytes();
+  } else {
+    passing_.push_back(id);
+  }
+}
+
+void Memory::end_call() {
+  for (const std::uint32_t id : passing_) storages_[id] = c10::Storage();
+  passing_.clear();
+}
+
+void Memory::own(std::uint32_t id) {
+  if (!has(id)) return allocate(id);
+  if (!lent_.contains(id)) return;
+  need(id);
+  lent_.erase(id);
+  std::erase(passing_, id);
+  const auto bytes = static_cast<std::int64_t>(storages_[id].nbytes());
+  bind(id, view_of_storage(storages_[id], DType::kUInt8, 0, {{bytes}, {1}}).clone().storage());
 }
 
 void Memory::allocate(std::uint32_t id) {
@@ -87,7 +132,7 @@ void Memory::allocate(std::uint32_t id) {
 }
 
 void Memory::fill(std::uint32_t id, std::span<const std::byte> bytes) {
-  if (!has(id)) allocate(id);
+  own(id);
   const DType own = own_dtype(id);
   at::Tensor kept = from_bytes(bytes, promotes() ? own : DType::kUInt8);
   if (promotes()) kept = kept.to(scalar_type(promoted(own, promotion_)));

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "replayer/execute/promotion.h"
@@ -25,7 +26,7 @@ class Memory {
   void learn(const ProgramChunk& chunk);
 
   [[nodiscard]] bool has(std::uint32_t storage) const {
-    return storage < storages_.size() && static_cast<bool>(storages_[storage]);
+    return made(storage) || lent_.contains(storage);
   }
   // From now on recorded storage `id` is this memory.
   void bind(std::uint32_t id, const c10::Storage& storage);
@@ -34,6 +35,19 @@ class Memory {
   void release(std::uint32_t id);
   // Memory of zeros for storage `id`, aligned.
   void allocate(std::uint32_t id);
+  // Storage `id` of a parameter, whole, in the recorded dtype; others may have it too. Promoted
+  // memory makes its own of it when a call needs it: see need().
+  void lend(std::uint32_t id, const c10::Storage& recorded);
+  // To be called before a call's tensors are asked for, and after it. What need() made of a lent
+  // storage stays while there is room for it, else it goes when the call is over.
+  void need(std::uint32_t id);
+  void end_call();
+  // Bytes that such storages may take between calls.
+  void set_room(std::uint64_t bytes) { room_ = bytes; }
+  // Takes what need() makes from `other`, which promotes alike and lives longer, where that has it.
+  void borrow_from(Memory& other) { lender_ = &other; }
+  // Storage that nobody else has: what is to be written into.
+  void own(std::uint32_t id);
   // Puts recorded bytes at the start of storage `id`, making it when it does not exist.
   void fill(std::uint32_t id, std::span<const std::byte> bytes);
 
@@ -50,6 +64,9 @@ class Memory {
   [[nodiscard]] bool promotes() const { return promotion_ != Promotion::kNone; }
 
  private:
+  [[nodiscard]] bool made(std::uint32_t storage) const {
+    return storage < storages_.size() && static_cast<bool>(storages_[storage]);
+  }
   [[nodiscard]] std::size_t ratio(DType dtype) const;
   [[nodiscard]] DType own_dtype(std::uint32_t storage) const;
 
@@ -57,6 +74,10 @@ class Memory {
   const Promotion promotion_;
   std::vector<c10::Storage> storages_;
   std::vector<DType> dtypes_;  // by storage: of the first tensor that looks into it
+  std::unordered_map<std::uint32_t, c10::Storage> lent_;
+  std::uint64_t room_ = ~0ull;
+  std::vector<std::uint32_t> passing_;  // made of lent ones for this call only
+  Memory* lender_ = nullptr;
 };
 
 // A dense copy's bytes put into `target` in order of its elements; they are of dtype `dtype`.

@@ -1,12 +1,11 @@
 #include "replayer/execute/outputs.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <utility>
 
+#include "replayer/execute/execution.h"
 #include "src/digest/digest.h"
 
 namespace goldentrace {
@@ -66,7 +65,13 @@ Status Outputs::compare(const ProgramChunk& chunk, const Call& call,
   if (interpreter_.ran_in_recorded_dtype()) {
     if (report_.in_recorded_dtype++ == 0) find("has no kernel for promoted arguments");
   }
-  if (!exact()) GOLDENTRACE_RETURN_IF_ERROR(force_picked(chunk, call, results));
+  if (!exact()) {
+    const auto recorded = [&](const Write& write, std::size_t /*output*/) -> Result<Bytes> {
+      return (write.flags & kWriteValue) != 0 ? trace_.value(write.hash) : Bytes();
+    };
+    GOLDENTRACE_RETURN_IF_ERROR(
+        force_picked(chunk, call, dictionary_, recorded, interpreter_, results));
+  }
   std::size_t node = call.first_result;
   for (const c10::IValue& result : results) {
     if (node >= call.end_node) break;
@@ -75,24 +80,6 @@ Status Outputs::compare(const ProgramChunk& chunk, const Call& call,
   for (std::size_t w = 0; w < call.writes; ++w) {
     GOLDENTRACE_RETURN_IF_ERROR(compare_write(chunk, call, chunk.writes[call.first_write + w]));
   }
-  return {};
-}
-
-// Values that were picked by an index of this very call are picked by the recorded index.
-Status Outputs::force_picked(const ProgramChunk& chunk, const Call& call,
-                             std::vector<c10::IValue>& results) {
-  if (call.writes != 2 || results.size() != 2) return {};
-  const Write& index = chunk.writes[call.first_write + 1];
-  if ((index.flags & kWriteDecision) == 0 || (index.flags & kWriteValue) == 0 ||
-      dictionary_.tensor(index.tensor).dtype != DType::kInt64) {
-    return {};
-  }
-  const Geometry& geometry = dictionary_.geometry_of(index.tensor);
-  const at::Tensor recorded =
-      at::empty(geometry.sizes, at::TensorOptions().dtype(c10::ScalarType::Long));
-  GOLDENTRACE_RETURN_IF_ERROR(take_value(index, recorded));
-  const bool same = results[1].isTensor() && results[1].toTensor().equal(recorded);
-  if (!same) interpreter_.gather_picked(call, recorded, results);
   return {};
 }
 

@@ -43,8 +43,6 @@ class Outputs {
     std::uint64_t over = 0;  // outputs over the band that this operator moved there
     VerifyFinding first;     // of these
   };
-  Status force_picked(const ProgramChunk& chunk, const Call& call,
-                      std::vector<c10::IValue>& results);
   void compare_result(const ProgramChunk& chunk, const Call& call, std::size_t& node,
                       const c10::IValue& result);
   void compare_scalar(const Node& want, const c10::IValue& result);

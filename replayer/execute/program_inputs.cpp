@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "replayer/execute/weights.h"
-
 namespace goldentrace {
 
 Status ProgramInputs::open() {
@@ -19,7 +17,8 @@ Status ProgramInputs::put_before(const ProgramChunk& chunk, std::uint64_t number
   for (; next_parameter_ < parameters_.size() && parameters_[next_parameter_].call <= number;
        ++next_parameter_) {
     const Parameter& parameter = parameters_[next_parameter_];
-    const auto right = load_parameter(trace_, parameter, checkpoint_, dictionary_, memories_);
+    const auto right =
+        load_parameter(trace_, parameter, checkpoint_, dictionary_, memories_, alignment_);
     if (!right.ok()) return right.status();
     if (!*right) wrong_.push_back(parameter.name);
   }

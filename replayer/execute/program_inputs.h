@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "replayer/execute/memory.h"
+#include "replayer/execute/weights.h"
 #include "src/base/status.h"
 #include "src/event/run.h"
 #include "src/format/safetensors.h"
@@ -18,11 +19,12 @@ class ProgramInputs {
  public:
   // All must outlive this. Every memory gets the same.
   ProgramInputs(const TraceReader& trace, const Checkpoint& checkpoint,
-                const Dictionary& dictionary, std::vector<Memory*> memories)
+                const Dictionary& dictionary, std::vector<Memory*> memories, Alignment alignment)
       : trace_(trace),
         checkpoint_(checkpoint),
         dictionary_(dictionary),
-        memories_(std::move(memories)) {}
+        memories_(std::move(memories)),
+        alignment_(alignment) {}
 
   // Reads the parameter dictionary.
   Status open();
@@ -42,6 +44,7 @@ class ProgramInputs {
   const Checkpoint& checkpoint_;
   const Dictionary& dictionary_;
   const std::vector<Memory*> memories_;
+  const Alignment alignment_;
   std::vector<Parameter> parameters_;  // in order of the call before which they are put in place
   std::size_t next_parameter_ = 0;
   std::uint64_t chunk_ = 0;  // first call of the chunk that next_external_ is about

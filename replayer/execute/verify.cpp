@@ -8,10 +8,8 @@
 #include <chrono>
 #include <utility>
 
-#include "replayer/execute/interpreter.h"
-#include "replayer/execute/lifetimes.h"
+#include "replayer/execute/execution.h"
 #include "replayer/execute/outputs.h"
-#include "replayer/execute/program_inputs.h"
 #include "replayer/execute/weights.h"
 #include "replayer/verdict/doubts.h"
 #include "src/base/machine.h"
@@ -44,60 +42,42 @@ Promotion promotion_to(std::optional<DType> dtype) {
   return *dtype == DType::kFloat64 ? Promotion::kFloat64 : Promotion::kFloat32;
 }
 
-// Drives one execution from the first call to the last; memory is given back after its last use.
-class Execution {
+// Executes the whole program, and holds every call's results against what was recorded.
+class Verification {
  public:
-  Execution(const TraceReader& trace, const Checkpoint& checkpoint, VerifyReport& report)
-      : trace_(trace),
-        report_(report),
-        program_(trace),
-        interpreter_(program_.dictionary(), promotion_to(report.promote), environment_),
-        inputs_(trace, checkpoint, program_.dictionary(), {&interpreter_.memory()}),
-        outputs_(trace, program_.dictionary(), interpreter_, report) {}
+  Verification(const TraceReader& trace, const Checkpoint& checkpoint, VerifyReport& report)
+      : report_(report),
+        execution_(trace, checkpoint, {promotion_to(report.promote)}, Alignment::kFull),
+        outputs_(trace, execution_.dictionary(), execution_.interpreter(0), report) {}
 
   Status run() {
-    auto lifetimes = Lifetimes::read(trace_);
-    if (!lifetimes.ok()) return lifetimes.status();
-    GOLDENTRACE_RETURN_IF_ERROR(inputs_.open());
-    report_.parameters = inputs_.parameters();
-    while (inputs_.wrong_parameters().empty()) {
-      const auto more = program_.next();
+    GOLDENTRACE_RETURN_IF_ERROR(execution_.open());
+    const ProgramInputs& inputs = execution_.inputs();
+    report_.parameters = inputs.parameters();
+    while (true) {
+      const auto more = execution_.next();
       if (!more.ok()) return more.status();
       if (!*more) break;
-      interpreter_.memory().learn(program_.chunk());
-      GOLDENTRACE_RETURN_IF_ERROR(run_chunk(*lifetimes));
+      GOLDENTRACE_RETURN_IF_ERROR(run_call(execution_.chunk(), execution_.call()));
     }
-    report_.wrong_parameters = inputs_.wrong_parameters();
-    report_.externals = inputs_.externals();
-    report_.holes = inputs_.holes();
+    report_.wrong_parameters = inputs.wrong_parameters();
+    report_.externals = inputs.externals();
+    report_.holes = inputs.holes();
     outputs_.finish();
     return {};
   }
 
  private:
-  Status run_chunk(Lifetimes& lifetimes) {
-    const ProgramChunk& chunk = program_.chunk();
-    for (std::size_t i = 0; i < chunk.calls.size(); ++i) {
-      const std::uint64_t number = chunk.base.calls + i;
-      GOLDENTRACE_RETURN_IF_ERROR(inputs_.put_before(chunk, number));
-      if (!inputs_.wrong_parameters().empty()) return {};
-      GOLDENTRACE_RETURN_IF_ERROR(run_call(chunk, chunk.calls[i], number));
-      lifetimes.release_after(
-          number, [&](std::uint32_t storage) { interpreter_.memory().release(storage); });
-    }
-    return {};
-  }
-
-  Status run_call(const ProgramChunk& chunk, const Call& call, std::uint64_t number) {
+  Status run_call(const ProgramChunk& chunk, const Call& call) {
     ++report_.calls;
-    outputs_.begin(call, number);
+    outputs_.begin(call, execution_.number());
     if ((call.flags & kCallFailed) != 0) {
       ++report_.threw_when_recorded;
       return {};
     }
     std::vector<c10::IValue> results;
     try {
-      results = interpreter_.run(chunk, call);
+      results = execution_.interpreter(0).run(chunk, call);
     } catch (const CannotRun& cannot) {
       outputs_.lose(chunk, call, cannot.why);
       return {};
@@ -109,12 +89,8 @@ class Execution {
     return outputs_.compare(chunk, call, std::move(results));
   }
 
-  const TraceReader& trace_;
   VerifyReport& report_;
-  ProgramReader program_;
-  Environment environment_;
-  Interpreter interpreter_;
-  ProgramInputs inputs_;
+  Execution execution_;
   Outputs outputs_;
 };
 
@@ -150,7 +126,7 @@ Result<VerifyReport> verify(const VerifyOptions& options) {
                                              : VerifyMode::kElsewhere;
   Status status;
   try {
-    status = Execution(**trace, *checkpoint, report).run();
+    status = Verification(**trace, *checkpoint, report).run();
   } catch (const std::exception& error) {  // sizes in the file that no memory can hold
     const std::string what = error.what();
     status = Status(Code::kCorrupt, options.trace + ": " + what.substr(0, what.find('\n')));

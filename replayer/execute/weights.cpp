@@ -2,6 +2,7 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/stack.h>
 #include <c10/util/accumulate.h>
 
@@ -15,13 +16,22 @@
 namespace goldentrace {
 namespace {
 
-Result<at::Tensor> read_source(const Checkpoint& checkpoint, const std::string& name) {
+// What LibTorch's own allocator gives.
+constexpr std::size_t kAligned = 64;
+
+Result<at::Tensor> read_source(const Checkpoint& checkpoint, const std::string& name,
+                               Alignment alignment) {
   const Checkpoint::Entry* entry = checkpoint.find(name);
   if (entry == nullptr) {
     return Status(Code::kNotFound, "the checkpoint has no tensor '" + name + "'");
   }
-  at::Tensor tensor = at::empty(
-      entry->sizes, at::TensorOptions().dtype(static_cast<c10::ScalarType>(entry->dtype)));
+  const auto options = at::TensorOptions().dtype(static_cast<c10::ScalarType>(entry->dtype));
+  const std::span<std::byte> mapped = checkpoint.map(*entry);
+  const std::size_t step = alignment == Alignment::kAny ? item_size(entry->dtype) : kAligned;
+  if (!mapped.empty() && reinterpret_cast<std::uintptr_t>(mapped.data()) % step == 0) {
+    return at::from_blob(mapped.data(), entry->sizes, options);
+  }
+  at::Tensor tensor = at::empty(entry->sizes, options);
   GOLDENTRACE_RETURN_IF_ERROR(
       checkpoint.read(*entry, {static_cast<std::byte*>(tensor.mutable_data_ptr()), entry->bytes}));
   return tensor;
@@ -29,7 +39,8 @@ Result<at::Tensor> read_source(const Checkpoint& checkpoint, const std::string& 
 
 // The parameter's elements as the recipe makes them, dense.
 Result<at::Tensor> follow_recipe(const TraceReader& trace, const Parameter& parameter,
-                                 const Checkpoint& checkpoint, const Dictionary& dictionary) {
+                                 const Checkpoint& checkpoint, const Dictionary& dictionary,
+                                 Alignment alignment) {
   const Tensor& view = dictionary.tensor(parameter.tensor);
   const auto dtype = static_cast<c10::ScalarType>(view.dtype);
   if (parameter.recipe == Recipe::kValue) {
@@ -45,7 +56,7 @@ Result<at::Tensor> follow_recipe(const TraceReader& trace, const Parameter& para
   }
   std::vector<at::Tensor> sources;
   for (const std::string& name : parameter.sources) {
-    auto source = read_source(checkpoint, name);
+    auto source = read_source(checkpoint, name, alignment);
     if (!source.ok()) {
       return Status(source.status().code(),
                     source.status().message() + ", which parameter '" + parameter.name + "' needs");
@@ -89,7 +100,7 @@ Result<std::string> what_lacks(const Checkpoint& checkpoint,
   }
   std::ranges::sort(same);
   for (const auto& [bytes, parameter] : std::span(same).first(std::min(kHashed, same.size()))) {
-    const auto tensor = read_source(checkpoint, parameter->sources[0]);
+    const auto tensor = read_source(checkpoint, parameter->sources[0], Alignment::kAny);
     if (!tensor.ok()) return tensor.status();
     if (hash_bytes({static_cast<const std::byte*>(tensor->const_data_ptr()), bytes}) !=
         parameter->hash) {
@@ -124,24 +135,31 @@ Result<Checkpoint> find_weights(const std::string& path, const TraceReader& trac
 
 Result<bool> load_parameter(const TraceReader& trace, const Parameter& parameter,
                             const Checkpoint& checkpoint, const Dictionary& dictionary,
-                            std::span<Memory* const> memories) {
+                            std::span<Memory* const> memories, Alignment alignment) {
   if (parameter.tensor >= dictionary.tensors()) {
     return Status(Code::kCorrupt, "parameter '" + parameter.name + "' is an undefined tensor");
   }
   // Tied: the owner of the memory is in the list too. Computed: recorded calls have made it.
   if (parameter.recipe == Recipe::kTied || parameter.recipe == Recipe::kComputed) return true;
-  const auto made = follow_recipe(trace, parameter, checkpoint, dictionary);
+  const auto made = follow_recipe(trace, parameter, checkpoint, dictionary, alignment);
   if (!made.ok()) return made.status();
   const Tensor& view = dictionary.tensor(parameter.tensor);
-  for (Memory* const memory : memories) {
-    memory->fill(view.storage, {});
-    const at::Tensor place = memory->tensor(parameter.tensor);
-    if (place.sizes() != made->sizes() || static_cast<DType>(made->scalar_type()) != view.dtype) {
-      return false;
-    }
-    copy_elements(*made, place);
+  const Geometry& geometry = dictionary.geometry(view.geometry);
+  if (made->sizes() != c10::IntArrayRef(geometry.sizes) ||
+      static_cast<DType>(made->scalar_type()) != view.dtype) {
+    return false;
   }
   const at::Tensor dense = made->contiguous();
+  const bool whole = view.offset == 0 && dense.strides() == c10::IntArrayRef(geometry.strides) &&
+                     dense.nbytes() == dictionary.storage(view.storage).bytes;
+  for (Memory* const memory : memories) {
+    if (whole && dense.storage_offset() == 0) {
+      memory->lend(view.storage, dense.storage());
+    } else {
+      memory->own(view.storage);
+      copy_elements(*made, memory->tensor(parameter.tensor));
+    }
+  }
   return hash_bytes({static_cast<const std::byte*>(dense.const_data_ptr()), dense.nbytes()}) ==
          parameter.hash;
 }

@@ -1,6 +1,7 @@
 #include "src/base/io.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,12 +29,23 @@ class FileSource final : public ByteSource {
  public:
   FileSource(std::string name, int fd, std::uint64_t size)
       : name_(std::move(name)), fd_(fd), size_(size) {}
-  ~FileSource() override { ::close(fd_); }
+  ~FileSource() override {
+    if (!mapped_.empty()) ::munmap(mapped_.data(), mapped_.size());
+    ::close(fd_);
+  }
   FileSource(const FileSource&) = delete;
   FileSource& operator=(const FileSource&) = delete;
 
   std::uint64_t size() const override { return size_; }
   const std::string& name() const override { return name_; }
+
+  std::span<std::byte> map() const override {
+    if (mapped_.empty() && size_ > 0) {
+      void* const at = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd_, 0);
+      if (at != MAP_FAILED) mapped_ = {static_cast<std::byte*>(at), size_};
+    }
+    return mapped_;
+  }
 
   Status read(std::uint64_t offset, std::span<std::byte> out) const override {
     if (offset > size_ || out.size() > size_ - offset) {
@@ -55,6 +67,7 @@ class FileSource final : public ByteSource {
   std::string name_;
   int fd_;
   std::uint64_t size_;
+  mutable std::span<std::byte> mapped_;
 };
 
 class MemorySource final : public ByteSource {

@@ -22,6 +22,9 @@ class ByteSource {
   virtual Status read(std::uint64_t offset, std::span<std::byte> out) const = 0;
   // What to call it in messages.
   [[nodiscard]] virtual const std::string& name() const = 0;
+  // All bytes in memory, for as long as this lives; empty where that can't be had. They are paged
+  // in when they are looked at. What is written there stays in this process.
+  [[nodiscard]] virtual std::span<std::byte> map() const { return {}; }
 };
 
 // kNotFound when there is no such file, kIo when it is no regular file or can't be opened.

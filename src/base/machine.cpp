@@ -1,5 +1,6 @@
 #include "src/base/machine.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 
@@ -17,7 +18,29 @@ std::string processor_name() {
   return "unknown";
 }
 
+// The number in a file that holds one; the highest there is where it does not.
+std::uint64_t number_in(const char* path) {
+  std::ifstream file(path);
+  std::uint64_t number = 0;
+  return file >> number ? number : ~0ull;
+}
+
 }  // namespace
+
+std::uint64_t available_memory() {
+  std::uint64_t bytes = 0;
+  std::ifstream file("/proc/meminfo");
+  for (std::string word; file >> word;) {
+    if (word != "MemAvailable:") continue;
+    file >> bytes;
+    bytes *= 1024;
+    break;
+  }
+  // What the process's control group may have, where it has one of its own.
+  const std::uint64_t most = number_in("/sys/fs/cgroup/memory.max");
+  const std::uint64_t taken = number_in("/sys/fs/cgroup/memory.current");
+  return most == ~0ull ? bytes : std::min(bytes, most - std::min(most, taken));
+}
 
 std::vector<std::pair<std::string, std::string>> machine_environment() {
   const char* isa = std::getenv("ONEDNN_MAX_CPU_ISA");

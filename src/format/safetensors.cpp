@@ -231,6 +231,13 @@ const Checkpoint::Entry* Checkpoint::find(const std::string& name) const {
   return found == entries_.end() ? nullptr : &found->second;
 }
 
+std::span<std::byte> Checkpoint::map(const Entry& entry) const {
+  if (entry.file >= files_.size()) return {};
+  const std::span<std::byte> file = files_[entry.file]->map();
+  const bool inside = entry.offset <= file.size() && entry.bytes <= file.size() - entry.offset;
+  return inside ? file.subspan(entry.offset, entry.bytes) : std::span<std::byte>();
+}
+
 Status Checkpoint::read(const Entry& entry, std::span<std::byte> out) const {
   if (entry.file >= files_.size() || out.size() != entry.bytes) {
     return {Code::kInvalidArgument, "a tensor of " + std::to_string(entry.bytes) +

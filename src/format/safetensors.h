@@ -43,6 +43,8 @@ class Checkpoint {
   [[nodiscard]] const Entry* find(const std::string& name) const;
   // Fills `out` (entry.bytes long) with the tensor's dense bytes.
   Status read(const Entry& entry, std::span<std::byte> out) const;
+  // The same bytes in the file's memory (ByteSource::map), at any alignment, while this lives.
+  [[nodiscard]] std::span<std::byte> map(const Entry& entry) const;
 
  private:
   Status add_file(std::unique_ptr<ByteSource> opened);

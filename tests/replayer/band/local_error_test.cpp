@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace goldentrace {
@@ -30,11 +31,26 @@ struct Runs {
 
   CutSums sums(const std::vector<double>& candidate, bool with_rounded = true) {
     CutSums sums;
-    const std::vector<double>& exact = wide;
     sums.channels = 50;
-    add_values({wide, candidate, eager, exact, with_rounded ? rounded : std::vector<double>()},
-               sums);
+    add(candidate, 0, wide.size(), with_rounded, sums);
     return sums;
+  }
+
+  // Of the elements from `begin` on.
+  void add(const std::vector<double>& candidate, std::size_t begin, std::size_t count,
+           bool with_rounded, CutSums& sums) const {
+    const auto part = [&](const std::vector<double>& all) {
+      return FloatArray{std::as_bytes(std::span(all).subspan(begin, count)).data(),
+                        DType::kFloat64};
+    };
+    OutputErrors errors;
+    CutValues values{part(wide), part(candidate), part(eager), DType::kFloat64, 1, count};
+    measure_errors(values, errors);
+    add_errors(errors, Beside::kEager, sums);
+    if (!with_rounded) return;
+    values.beside = part(rounded);
+    measure_errors(values, errors);
+    add_errors(errors, Beside::kRounded, sums);
   }
 
   std::mt19937 random;
@@ -124,13 +140,8 @@ TEST(LocalError, SumsOfPartsAreTheSumsOfTheWhole) {
   const CutSums whole = runs.sums(candidate);
   CutSums parts;
   for (std::size_t begin = 0; begin < 300; begin += 100) {
-    const auto part = [&](const std::vector<double>& all) {
-      return std::span<const double>(all).subspan(begin, 100);
-    };
     CutSums one;
-    add_values(
-        {part(runs.wide), part(candidate), part(runs.eager), part(runs.wide), part(runs.rounded)},
-        one);
+    runs.add(candidate, begin, 100, true, one);
     parts.add(one);
   }
   EXPECT_EQ(parts.elements, whole.elements);

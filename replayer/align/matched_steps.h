@@ -1,0 +1,52 @@
+// Both sides' calls, a step at a time, and which is which.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "replayer/align/step_reader.h"
+
+namespace goldentrace {
+
+class MatchedSteps {
+ public:
+  // Both must outlive this.
+  MatchedSteps(const TraceReader& oracle, const TraceReader& candidate)
+      : oracle_(oracle, names_, StepReader::Floats::kAlike),
+        candidate_(candidate, names_, StepReader::Floats::kAlike) {}
+
+  // Goes to the run of calls that holds the oracle's call `number` of `step`.
+  Status go_to(std::uint64_t number, std::uint32_t step);
+
+  [[nodiscard]] const StepCall& oracle(std::uint64_t number) const {
+    return want_.calls[static_cast<std::size_t>(number - want_.calls.front().number)];
+  }
+  // Null where the candidate has no such call.
+  [[nodiscard]] const StepCall* candidate(std::uint64_t number) const {
+    const auto found = match_.find(number);
+    return found != match_.end() ? &got_.calls[found->second] : nullptr;
+  }
+  // How many calls of its kind its scope made before; to be asked once a call, in order.
+  std::uint32_t ordinal(const StepCall& call) { return ordinals_[{call.scope, call.op}]++; }
+  [[nodiscard]] const Names& names() const { return names_; }
+
+ private:
+  [[nodiscard]] std::string_view sizes_of(const Output& output) const;
+  void match_module_outputs(const std::set<std::uint32_t>& taken);
+
+  Names names_;
+  StepReader oracle_;
+  StepReader candidate_;
+  StepCalls want_;
+  StepCalls got_;
+  bool started_ = false;
+  bool ended_ = false;
+  std::unordered_map<std::uint64_t, std::uint32_t> match_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> ordinals_;
+};
+
+}  // namespace goldentrace

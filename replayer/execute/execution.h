@@ -1,0 +1,81 @@
+// Drives one program through several interpreters side by side, call by call: parameters and
+// external inputs are put in place before the call that they were recorded at, and memory is given
+// back after the last call that touches it.
+//
+//   GOLDENTRACE_RETURN_IF_ERROR(execution.open());
+//   while (true) {
+//     const auto more = execution.next();
+//     if (!more.ok()) return more.status();
+//     if (!*more) break;
+//     ... execution.run(interpreter, control) for each ...
+//   }
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "replayer/execute/interpreter.h"
+#include "replayer/execute/lifetimes.h"
+#include "replayer/execute/program_inputs.h"
+#include "src/format/trace_reader.h"
+
+namespace goldentrace {
+
+// Of a decision: the bytes that stand for it, by its write and its place among the call's. Empty
+// where none are known.
+using Control = std::function<Result<Bytes>(const Write& write, std::size_t output)>;
+
+// Values that a call picked by an index of its own (topk, sort) are picked by the index that
+// stands.
+Status force_picked(const ProgramChunk& chunk, const Call& call, const Dictionary& dictionary,
+                    const Control& control, Interpreter& interpreter,
+                    std::vector<c10::IValue>& results);
+
+class Execution {
+ public:
+  // One interpreter for each promotion. `trace` and `checkpoint` must outlive this.
+  Execution(const TraceReader& trace, const Checkpoint& checkpoint,
+            const std::vector<Promotion>& promotions, Alignment alignment);
+  // Bytes of promoted parameters that stay in memory between calls; all, unless it is set.
+  void set_weight_cache(std::uint64_t bytes);
+
+  Status open();
+  // Goes to the next call; false after the last one, or where parameters are not those recorded.
+  Result<bool> next();
+
+  [[nodiscard]] const ProgramChunk& chunk() const { return program_.chunk(); }
+  [[nodiscard]] const Call& call() const { return chunk().calls[at_]; }
+  [[nodiscard]] std::uint64_t number() const { return chunk().base.calls + at_; }
+  [[nodiscard]] const Dictionary& dictionary() const { return program_.dictionary(); }
+  [[nodiscard]] const ProgramInputs& inputs() const { return inputs_; }
+  Interpreter& interpreter(std::size_t i) { return *interpreters_[i]; }
+  Memory& memory(std::size_t i) { return interpreters_[i]->memory(); }
+
+  // The trace's own.
+  Result<Bytes> recorded_control(const Write& write) const;
+
+  // Executes the call in all interpreters and puts its results in place; decisions are as computed.
+  // False where it can't be executed: its results are lost then, in all of them.
+  Result<bool> run(const Control& control);
+  // Whether memory holds what a write is about, in all interpreters.
+  bool has(const Write& write);
+
+ private:
+  Status execute(Interpreter& interpreter, const Control& control);
+  void place(std::size_t& node, const c10::IValue& result, Interpreter& interpreter);
+
+  const TraceReader& trace_;
+  ProgramReader program_;
+  Environment environment_;
+  std::vector<std::unique_ptr<Interpreter>> interpreters_;
+  ProgramInputs inputs_;
+  std::optional<Lifetimes> lifetimes_;
+  std::size_t at_ = 0;
+  bool started_ = false;
+};
+
+}  // namespace goldentrace
