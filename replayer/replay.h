@@ -17,6 +17,13 @@
 
 namespace goldentrace {
 
+// How far a replay looks, from the cheap to the thorough.
+enum class Depth : std::uint8_t {
+  kTokens,  // what needs no call: inputs, weights, configuration, sampling, logits, tokens
+  kBands,   // every call against its band
+  kLocal,   // every call from its own inputs, where there are weights and values
+};
+
 struct ReplayOptions {
   std::string candidate;
   std::string oracle;
@@ -24,11 +31,10 @@ struct ReplayOptions {
   bool allow_incomplete = false;
   // Another rounding than eager's, if a correct engine may round so, is a difference.
   bool strict = false;
-  // Where there are weights: measures the local error (execute/local.h, which needs Torch).
-  std::string weights = {};
-  std::uint32_t first_step = 0;  // of those that are judged locally
-  std::uint32_t last_step = 0xffffffff;
-  std::function<void(double)> progress = {};
+  std::optional<Depth> depth = {};  // as far as the evidence allows
+  // Where it names weights: measures the local error by `measure_local` (execute/local.h, which
+  // needs Torch). The traces are those above.
+  LocalOptions local = {};
   std::function<Result<LocalReport>(const LocalOptions&)> measure_local = {};
 };
 

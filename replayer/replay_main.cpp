@@ -12,6 +12,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -92,11 +93,14 @@ class Progress {
 
 int replay(goldentrace::ReplayOptions options, const std::vector<std::string>& candidates,
            const std::string& json_path) {
-  if (!options.weights.empty() && !options.measure_local) {
+  if (options.depth == goldentrace::Depth::kLocal && options.local.weights.empty()) {
+    return fail({Code::kInvalidArgument, "--depth local needs --weights"});
+  }
+  if (!options.local.weights.empty() && !options.measure_local) {
     return fail({Code::kUnsupported, "--weights: this replay was built without LibTorch"});
   }
   Progress progress;
-  if (::isatty(STDERR_FILENO) != 0) options.progress = std::ref(progress);
+  if (::isatty(STDERR_FILENO) != 0) options.local.progress = std::ref(progress);
   std::vector<goldentrace::ReplayReport> reports;
   for (const std::string& candidate : candidates) {
     options.candidate = candidate;
@@ -387,7 +391,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", json_path, "write the whole report as JSON to this file; - is stdout");
   app.add_flag("--allow-incomplete", options.allow_incomplete, kIncompleteHelp);
   CLI::Option* const weights = app.add_option(
-      "--weights", options.weights,
+      "--weights", options.local.weights,
       "judge every call from the candidate's own inputs: the oracle's model folder, or "
       "several with ':' between, of which the right one is taken");
   app.add_option_function<std::string>(
@@ -395,10 +399,26 @@ int main(int argc, char** argv) {
          [&options](const std::string& text) {
            const auto steps = goldentrace::parse_steps(text);
            if (!steps.ok()) throw CLI::ValidationError(steps.status().message());
-           std::tie(options.first_step, options.last_step) = *steps;
+           std::tie(options.local.first_step, options.local.last_step) = *steps;
          },
          "with --weights: forward passes to judge, as 3 or 0..4; 0 is the prefill")
       ->needs(weights);
+  app.add_option("--weight-cache", options.local.weight_cache,
+                 "with --weights: how much memory promoted weights may keep, as 8G; default half "
+                 "of what is free")
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(weights);
+  app.add_flag("--float64", options.local.float64,
+               "with --weights: errors are measured against float64, not the next wider dtype")
+      ->needs(weights);
+  app.add_option("--depth", options.depth,
+                 "how far to look: tokens (text, ids, configuration, logits), bands (every call "
+                 "against its band) or local (every call from its own inputs); default is all that "
+                 "the evidence allows")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, goldentrace::Depth>{
+          {"tokens", goldentrace::Depth::kTokens},
+          {"bands", goldentrace::Depth::kBands},
+          {"local", goldentrace::Depth::kLocal}}));
   app.add_flag("--strict", options.strict,
                "with --weights: rounding at other points than eager is a difference")
       ->needs(weights);

@@ -20,7 +20,7 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 using F64 = hn::ScalableTag<double>;
 
-constexpr std::size_t kPart = 512;  // elements that are looked at at once: four arrays in the cache
+constexpr std::size_t kPart = 256;  // elements that are looked at at once: four arrays in the cache
 constexpr double kMask = 1e30;      // as in the stats digest
 
 // ---- elements as float64 ------------------------------------------------------------------------
@@ -107,10 +107,19 @@ struct Part {
   bool has_beside = false;
 };
 
-bool all_ordinary(const double* HWY_RESTRICT x, std::size_t count) {
-  bool all = true;
-  for (std::size_t i = 0; i < count; ++i) all &= std::fabs(x[i]) < kMask;
-  return all;
+// Whether whole vectors of it can be added up as they are.
+bool all_ordinary(const Part& part) {
+  const F64 f64;
+  const std::size_t lanes = hn::Lanes(f64);
+  const auto mask = hn::Set(f64, kMask);
+  auto all = hn::Eq(mask, mask);
+  for (std::size_t i = 0; i + lanes <= part.count; i += lanes) {
+    const auto w = hn::Lt(hn::Abs(hn::Load(f64, part.wide.data() + i)), mask);
+    const auto c = hn::Lt(hn::Abs(hn::Load(f64, part.candidate.data() + i)), mask);
+    const auto b = hn::Lt(hn::Abs(hn::Load(f64, part.beside.data() + i)), mask);
+    all = hn::And(all, hn::And(w, hn::And(c, b)));
+  }
+  return hn::AllTrue(f64, all);
 }
 
 struct RowSums {
@@ -213,8 +222,7 @@ void add_one(const Part& part, std::size_t i, const Channels& channels, RowSums&
 void add_part(const Part& part, const Channels& channels, RowSums& row, OutputErrors& errors) {
   std::size_t done = 0;
   const std::size_t count = part.count;
-  if (all_ordinary(part.wide.data(), count) && all_ordinary(part.candidate.data(), count) &&
-      all_ordinary(part.beside.data(), count)) {
+  if (all_ordinary(part)) {
     done = channels.wide != nullptr ? add_vectors<true>(part, channels, row, errors.result)
                                     : add_vectors<false>(part, channels, row, errors.result);
     errors.elements += done;
@@ -222,36 +230,39 @@ void add_part(const Part& part, const Channels& channels, RowSums& row, OutputEr
   for (; done < count; ++done) add_one(part, done, channels, row, errors);
 }
 
+void load_part(const CutValues& values, std::size_t first, Part& part) {
+  widen(values.wide, first, part.count, part.wide.data());
+  widen(values.candidate, first, part.count, part.candidate.data());
+  round_to(values.recorded, part.wide.data(), part.count, part.result.data());
+  if (values.beside.data != nullptr) {
+    widen(values.beside, first, part.count, part.beside.data());
+  } else {
+    std::copy_n(part.wide.data(), part.count, part.beside.data());
+  }
+}
+
+// A strip of channels after the other, so that their sums stay in the cache.
 void measure(const CutValues& values, OutputErrors& errors) {
   Part part;
-  const bool by_channel = !errors.channels.wide.empty();
-  for (std::size_t r = 0; r < values.rows; ++r) {
-    RowSums row;
-    for (std::size_t begin = 0; begin < values.channels; begin += kPart) {
-      part.count = std::min(kPart, values.channels - begin);
-      const std::size_t first = r * values.channels + begin;
-      widen(values.wide, first, part.count, part.wide.data());
-      widen(values.candidate, first, part.count, part.candidate.data());
-      round_to(values.recorded, part.wide.data(), part.count, part.result.data());
-      if (values.beside.data != nullptr) {
-        widen(values.beside, first, part.count, part.beside.data());
-      } else {
-        std::copy_n(part.wide.data(), part.count, part.beside.data());
-      }
-      SliceSums& of = errors.channels;
-      const Channels channels =
-          by_channel ? Channels{of.wide.data() + begin, of.candidate.data() + begin,
-                                of.beside.data() + begin, of.beside_fourths.data() + begin}
-                     : Channels();
+  SliceSums& of = errors.channels;
+  for (std::size_t begin = 0; begin < values.channels; begin += kPart) {
+    part.count = std::min(kPart, values.channels - begin);
+    const Channels channels =
+        of.wide.empty() ? Channels()
+                        : Channels{of.wide.data() + begin, of.candidate.data() + begin,
+                                   of.beside.data() + begin, of.beside_fourths.data() + begin};
+    for (std::size_t r = 0; r < values.rows; ++r) {
+      load_part(values, r * values.channels + begin, part);
+      RowSums row;
       add_part(part, channels, row, errors);
+      errors.rows.wide[r] += row.wide;
+      errors.rows.candidate[r] += row.candidate.squares;
+      errors.rows.beside[r] += row.beside.squares;
+      errors.rows.beside_fourths[r] += row.beside.fourths;
+      errors.wide += row.wide;
+      errors.candidate.add(row.candidate);
+      errors.beside.add(row.beside);
     }
-    errors.rows.wide[r] = row.wide;
-    errors.rows.candidate[r] = row.candidate.squares;
-    errors.rows.beside[r] = row.beside.squares;
-    errors.rows.beside_fourths[r] = row.beside.fourths;
-    errors.wide += row.wide;
-    errors.candidate.add(row.candidate);
-    errors.beside.add(row.beside);
   }
 }
 

@@ -9,6 +9,8 @@
 
 namespace goldentrace {
 
+// It asks for large pages, too.
+//
 // In place of the process's CPU allocator for as long as it lives, passing requests on to it.
 // Blocks that it gave outlive it.
 class AllocationLimit final : public c10::Allocator {

@@ -328,18 +328,17 @@ void keep_known(const Loaded& side, Loaded& other) {
 }
 
 Status measure_local(const ReplayOptions& options, ReplayReport& report) {
-  if (options.weights.empty()) return {};
-  LocalOptions local;
+  if (options.local.weights.empty() || options.depth.value_or(Depth::kLocal) != Depth::kLocal) {
+    return {};
+  }
+  LocalOptions local = options.local;
   local.oracle = options.oracle;
   local.candidate = options.candidate;
-  local.weights = options.weights;
-  local.first_step = options.first_step;
-  local.progress = options.progress;
-  local.last_step = std::min(options.last_step, report.tokens.parted.value_or(kLastStep));
+  local.last_step = std::min(local.last_step, report.tokens.parted.value_or(kLastStep));
   auto measured = options.measure_local(local);
   if (!measured.ok()) return measured.status();
   if (!measured->wrong_parameters.empty()) {
-    return {Code::kInvalidArgument, options.weights + ": not the oracle's weights: " +
+    return {Code::kInvalidArgument, local.weights + ": not the oracle's weights: " +
                                         measured->wrong_parameters.front() + " differs"};
   }
   report.findings = findings_of(*measured);
@@ -376,12 +375,17 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
     const double band = default_band(dtype);
     report.logits = compare_logits(oracle->text, candidate->text, band);
     report.tokens = compare_tokens(oracle->text, candidate->text, band);
-    auto ops = compare_ops(*oracle->trace, *candidate->trace,
-                           report.tokens.parted.value_or(kLastStep), report.tokens.went_on, dtype);
-    if (!ops.ok()) return ops.status();
-    report.ops = std::move(*ops);
-    GOLDENTRACE_RETURN_IF_ERROR(measure_local(options, report));
-    decide_ops(report);
+    if (options.depth == Depth::kTokens) {
+      report.ops_rung.text = "not looked at";
+    } else {
+      auto ops =
+          compare_ops(*oracle->trace, *candidate->trace, report.tokens.parted.value_or(kLastStep),
+                      report.tokens.went_on, dtype);
+      if (!ops.ok()) return ops.status();
+      report.ops = std::move(*ops);
+      GOLDENTRACE_RETURN_IF_ERROR(measure_local(options, report));
+      decide_ops(report);
+    }
     // A tie is a tie only between two sound runs.
     const bool moved = report.local ? has_local_fault(report) : report.ops.first.has_value();
     const bool sound =
