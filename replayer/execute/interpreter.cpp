@@ -36,7 +36,9 @@ const Interpreter::Op& Interpreter::find_op(std::uint32_t id) {
   const Operator& recorded = dictionary_.op(id);
   const auto handle = c10::Dispatcher::singleton().findSchema({recorded.name, recorded.overload});
   if (!handle) throw CannotRun{"this LibTorch has no such operator"};
-  Op op{*handle, {}, {}, -1, recorded.name == "aten::view" && recorded.overload == "dtype"};
+  Op op{*handle, {}, {}, -1};
+  op.reinterprets = recorded.name == "aten::view" && recorded.overload == "dtype";
+  op.picks_rows = recorded.name == "aten::embedding";
   const c10::FunctionSchema& schema = handle->schema();
   for (const c10::Argument& argument : schema.arguments()) {
     op.dtype_argument.push_back(argument.real_type()->str().find("ScalarType") !=
@@ -73,8 +75,8 @@ std::vector<c10::IValue> Interpreter::run(const ProgramChunk& chunk, const Call&
   environment_.apply(dictionary_.ambient(call.ambient), memory_.promotion());
   limit_allocations(chunk, call);
   const Op& op = find_op(call.op);
-  // What looks at bits must see the recorded dtype's.
-  if (memory_.promotes() && op.reinterprets) {
+  // What looks at bits must see the recorded dtype's; a parameter's rows are the same picked first.
+  if (memory_.promotes() && (op.reinterprets || (op.picks_rows && reads_lent(chunk, call)))) {
     return run_in_recorded_dtype(chunk, call, op);
   }
   std::vector<c10::IValue> stack = decode_arguments(chunk, call, op, Dtypes::kKept);
@@ -86,6 +88,13 @@ std::vector<c10::IValue> Interpreter::run(const ProgramChunk& chunk, const Call&
     fell_back_ = true;
   }
   return stack;
+}
+
+// Whether the call's first argument is a parameter that is not promoted yet.
+bool Interpreter::reads_lent(const ProgramChunk& chunk, const Call& call) const {
+  const Node& first = chunk.nodes[call.first_node];
+  return call.arguments > 0 && first.kind == NodeKind::kTensor &&
+         memory_.is_lent(static_cast<std::uint32_t>(first.value));
 }
 
 // The call from copies of its arguments in the recorded dtypes; what it wrote is put back.
@@ -155,13 +164,15 @@ void Interpreter::make_unread(std::uint32_t storage) {
 }
 
 at::Tensor Interpreter::decode_tensor(std::uint32_t id) {
-  make_unread(dictionary_.tensor(id).storage);
+  const bool as_lent =
+      dtypes_ == Dtypes::kRecorded && !writes_argument_ && memory_.is_lent(id);
+  if (!as_lent) make_unread(dictionary_.tensor(id).storage);
   if (writes_argument_ && memory_.reinterprets(id)) {
     throw CannotRun{"writes other dtype's bits into promoted memory"};
   }
-  at::Tensor tensor = memory_.tensor(id);
+  at::Tensor tensor = as_lent ? memory_.lent_tensor(id) : memory_.tensor(id);
   const DType recorded = dictionary_.tensor(id).dtype;
-  if (dtypes_ == Dtypes::kRecorded && memory_.dtype(id) != recorded) {
+  if (!as_lent && dtypes_ == Dtypes::kRecorded && memory_.dtype(id) != recorded) {
     tensor = tensor.to(scalar_type(recorded));
   }
   arguments_.push_back(tensor);

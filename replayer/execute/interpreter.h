@@ -65,6 +65,7 @@ class Interpreter {
     std::vector<bool> written;
     std::int64_t dim = -1;      // place of the argument "dim" where values are picked by index
     bool reinterprets = false;  // gives another dtype's view of the same bits
+    bool picks_rows = false;    // of a table that is much larger than what it gives
   };
 
   void limit_allocations(const ProgramChunk& chunk, const Call& call);
@@ -74,6 +75,7 @@ class Interpreter {
   c10::IValue decode(const std::vector<Node>& nodes, std::size_t& node, const c10::Type& type);
   c10::IValue decode_list(const std::vector<Node>& nodes, std::size_t& node, std::int64_t count,
                           const c10::Type& type);
+  [[nodiscard]] bool reads_lent(const ProgramChunk& chunk, const Call& call) const;
   void make_unread(std::uint32_t storage);
   at::Tensor decode_tensor(std::uint32_t id);
   std::vector<c10::IValue> run_in_recorded_dtype(const ProgramChunk& chunk, const Call& call,

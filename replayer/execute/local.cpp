@@ -79,9 +79,9 @@ FloatArray array_of(const at::Tensor& dense) {
 
 // Mean square of what one rounding moves, beside the number's own.
 double one_rounding(double roundoff) { return roundoff * roundoff / 6; }
-// A factor that a whole slice shares may be rounded, and off by half a unit in the last place at
-// most; then the result once more.
-constexpr double kCoherent = 2.25;
+// Two factors that a whole slice shares may be rounded to the working dtype, each off by half a
+// unit in the last place at most; then the result once more.
+double coherent_rounding(double roundoff) { return 4.5 * roundoff * roundoff; }
 
 using CutKey =
     std::tuple<bool, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;  // see LocalCut
@@ -256,7 +256,8 @@ class LocalRun {
     measure_errors(values, errors_);
     add_errors(errors_, beside_, cut.sums);
     const double roundoff = unit_roundoff(values.recorded);
-    const double floor = first_pass() ? one_rounding(roundoff) : kCoherent * roundoff * roundoff;
+    const double floor = first_pass() ? one_rounding(roundoff)
+                                      : coherent_rounding(unit_roundoff(report_.working_dtype));
     WorstSlice& worst = first_pass() ? cut.sums.slice : cut.sums.rounded_slice;
     // The chance is shared by all calls, and by the dimensions.
     const double rate = kAlarmRate / static_cast<double>(calls_) / static_cast<double>(wide.dim());

@@ -110,6 +110,12 @@ void Memory::need(std::uint32_t id) {
   }
 }
 
+at::Tensor Memory::lent_tensor(std::uint32_t id) const {
+  const Tensor& view = dictionary_.tensor(id);
+  return view_of_storage(lent_.at(view.storage), view.dtype, view.offset,
+                         dictionary_.geometry(view.geometry));
+}
+
 void Memory::end_call() {
   for (const std::uint32_t id : passing_) storages_[id] = c10::Storage();
   passing_.clear();

@@ -46,6 +46,12 @@ class Memory {
   void set_room(std::uint64_t bytes) { room_ = bytes; }
   // Takes what need() makes from `other`, which promotes alike and lives longer, where that has it.
   void borrow_from(Memory& other) { lender_ = &other; }
+  // Tensor `id` looks into lent storage that is not promoted yet; lent_tensor gives it as recorded.
+  [[nodiscard]] bool is_lent(std::uint32_t id) const {
+    const std::uint32_t storage = dictionary_.tensor(id).storage;
+    return !made(storage) && lent_.contains(storage);
+  }
+  [[nodiscard]] at::Tensor lent_tensor(std::uint32_t id) const;
   // Storage that nobody else has: what is to be written into.
   void own(std::uint32_t id);
   // Puts recorded bytes at the start of storage `id`, making it when it does not exist.

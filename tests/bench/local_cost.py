@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--layers", type=int, nargs="+", default=[8, 32])
     parser.add_argument("--size", choices=SIZES, default="medium")
     parser.add_argument("--prompt", type=int, default=256)
-    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--steps", type=int, default=33)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     for layers in arguments.layers:
