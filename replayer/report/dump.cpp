@@ -258,6 +258,15 @@ Status add_timing(std::span<const std::byte> raw, json& object) {
   return {};
 }
 
+Status add_bands(std::span<const std::byte> raw, json& object) {
+  const auto bands = decode_bands(raw);
+  if (!bands.ok()) return bands.status();
+  object["base_calls"] = bands->base_calls;
+  object["typical"] = floats_of(bands->typical);
+  object["largest"] = floats_of(bands->largest);
+  return {};
+}
+
 Status add_parameters(std::span<const std::byte> raw, json& object) {
   const auto parameters = decode_parameters(raw);
   if (!parameters.ok()) return parameters.status();
@@ -373,6 +382,8 @@ Status add_decoded(ChunkKind kind, std::span<const std::byte> raw, json& object)
       return add_summary(raw, object);
     case ChunkKind::kIndex:
       return add_index(raw, object);
+    case ChunkKind::kBands:
+      return add_bands(raw, object);
   }
   return {};
 }

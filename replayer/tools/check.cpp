@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -131,6 +132,8 @@ class Checker {
         if (values.ok()) values_.add(i, *values);
         return values.status();
       }
+      case ChunkKind::kBands:
+        return check_bands(i, raw);
       case ChunkKind::kHeader:
       case ChunkKind::kSummary:
         return {};  // decoded when the trace was opened
@@ -154,6 +157,18 @@ class Checker {
       findings_.faults.add("timings do not continue those before", where);
     }
     timed_ = first + timings->size();
+    return {};
+  }
+
+  Status check_bands(std::size_t i, const Bytes& raw) {
+    const auto bands = decode_bands(raw);
+    if (!bands.ok()) return bands.status();
+    if (!banded_ || bands->base_calls > *banded_) {
+      banded_ = bands->base_calls;
+    } else {
+      findings_.faults.add("bands chunks are not in the order of their calls",
+                           [&] { return at_offset(trace_.chunks()[i].offset); });
+    }
     return {};
   }
 
@@ -182,7 +197,8 @@ class Checker {
   ParameterCheck parameters_;
   TextCheck text_;
   ValueCheck values_;
-  std::uint64_t timed_ = 0;  // the call after the last one with a timing
+  std::optional<std::uint64_t> banded_;  // first call of the last bands chunk
+  std::uint64_t timed_ = 0;              // the call after the last one with a timing
 };
 
 // A file that begins with other bytes is no trace at all, rather than a damaged one.

@@ -182,6 +182,16 @@ struct Timing {
   bool operator==(const Timing&) const = default;
 };
 
+// How far rounding alone moves the oracle's outputs: relative L2 distances between it and runs of
+// the same model that round otherwise, an entry for each write of the calls from `base_calls` on.
+// NaN where nothing was measured.
+struct Bands {
+  std::uint64_t base_calls = 0;
+  std::vector<float> typical;  // the median of the runs
+  std::vector<float> largest;
+  bool operator==(const Bands&) const = default;
+};
+
 // How many definitions of each kind come before a chunk, and the number of its first call.
 struct ProgramBase {
   std::uint64_t calls = 0;

@@ -65,6 +65,7 @@ using Bytes = std::vector<std::byte>;
 Bytes encode_header(const Header& header);
 Bytes encode_program(const ProgramChunk& chunk);
 Bytes encode_timing(const ProgramChunk& chunk);
+Bytes encode_bands(const Bands& bands);
 Bytes encode_parameters(std::span<const Parameter> parameters);
 Bytes encode_text(const Text& text);
 // `reuse` is memory that the answer may take over.
@@ -79,6 +80,7 @@ Result<ProgramChunk> decode_program(std::span<const std::byte> raw);
 // `first_call` receives the number of the call that the first timing belongs to.
 Result<std::vector<Timing>> decode_timing(std::span<const std::byte> raw,
                                           std::uint64_t& first_call);
+Result<Bands> decode_bands(std::span<const std::byte> raw);
 Result<std::vector<Parameter>> decode_parameters(std::span<const std::byte> raw);
 Result<Text> decode_text(std::span<const std::byte> raw);
 // The answer points into `raw`.

@@ -143,8 +143,9 @@ Result<std::uint64_t> decode_footer(const FooterBytes& bytes) {
 }
 
 std::uint64_t max_chunk_size(ChunkKind kind) {
-  return kind == ChunkKind::kProgram || kind == ChunkKind::kTiming ? kMaxProgramSize
-                                                                   : kMaxChunkSize;
+  const bool of_calls =
+      kind == ChunkKind::kProgram || kind == ChunkKind::kTiming || kind == ChunkKind::kBands;
+  return of_calls ? kMaxProgramSize : kMaxChunkSize;
 }
 
 std::uint64_t checksum64(std::span<const std::byte> bytes) {

@@ -15,7 +15,7 @@
 namespace goldentrace {
 
 inline constexpr std::uint16_t kFormatMajor = 1;
-inline constexpr std::uint16_t kFormatMinor = 1;
+inline constexpr std::uint16_t kFormatMinor = 2;
 
 inline constexpr std::size_t kFileHeaderSize = 16;
 inline constexpr std::size_t kChunkHeaderSize = 40;
@@ -42,11 +42,12 @@ enum class ChunkKind : std::uint8_t {
   kValues = 6,
   kSummary = 7,
   kIndex = 8,
+  kBands = 9,
 };
 
 // Not one that a later version added.
 constexpr bool is_known(ChunkKind kind) {
-  return kind >= ChunkKind::kHeader && kind <= ChunkKind::kIndex;
+  return kind >= ChunkKind::kHeader && kind <= ChunkKind::kBands;
 }
 
 // Stored: append only.

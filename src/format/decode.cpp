@@ -1,4 +1,6 @@
 // All chunks but those of the program (decode_program.cpp).
+#include <cmath>
+#include <limits>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -109,6 +111,29 @@ Result<std::vector<Timing>> decode_timing(std::span<const std::byte> raw,
         {table->thread()->Get(i), table->start_ns()->Get(i), table->duration_ns()->Get(i)});
   }
   return timings;
+}
+
+Result<Bands> decode_bands(std::span<const std::byte> raw) {
+  const auto* table = root<wire::Bands>(raw);
+  if (table == nullptr) return bad_buffer("bands");
+  if (!equal_columns(length(table->typical()), table->largest())) {
+    return corrupt("columns of bands differ in length");
+  }
+  Copier copy(raw);
+  Bands bands;
+  bands.base_calls = table->base_calls();
+  bands.typical = copy.scalars(table->typical());
+  bands.largest = copy.scalars(table->largest());
+  if (copy.broken()) return bad_offsets();
+  for (std::size_t i = 0; i < bands.typical.size(); ++i) {
+    const float typical = bands.typical[i];
+    const float largest = bands.largest[i];
+    if (std::isnan(typical) && std::isnan(largest)) continue;
+    if (!(typical >= 0 && typical <= largest && largest <= std::numeric_limits<float>::max())) {
+      return corrupt("a band that is no distance");
+    }
+  }
+  return bands;
 }
 
 Result<std::vector<Parameter>> decode_parameters(std::span<const std::byte> raw) {

@@ -275,6 +275,13 @@ Bytes encode_timing(const ProgramChunk& chunk) {
   return finish(builder, wire::CreateTiming(builder, chunk.base.calls, thread, start, duration));
 }
 
+Bytes encode_bands(const Bands& bands) {
+  FlatBufferBuilder builder(1 << 16);
+  const auto typical = builder.CreateVector(bands.typical);
+  const auto largest = builder.CreateVector(bands.largest);
+  return finish(builder, wire::CreateBands(builder, bands.base_calls, typical, largest));
+}
+
 Bytes encode_parameters(std::span<const Parameter> parameters) {
   FlatBufferBuilder builder(1 << 16);
   std::vector<Offset<wire::Parameter>> entries;

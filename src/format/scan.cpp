@@ -97,7 +97,8 @@ Result<std::optional<FoundChunk>> find_chunk(const ByteSource& source, std::uint
 
 Status Continuity::add(const FoundChunk& found) {
   const ChunkKind kind = found.header.kind;
-  if (kind != ChunkKind::kProgram && kind != ChunkKind::kTiming && kind != ChunkKind::kParameters) {
+  if (kind != ChunkKind::kProgram && kind != ChunkKind::kTiming && kind != ChunkKind::kParameters &&
+      kind != ChunkKind::kBands) {
     return {};
   }
   Bytes raw;
@@ -112,6 +113,15 @@ Status Continuity::add(const FoundChunk& found) {
     if (!timings.ok()) return timings.status();
     if (first != timings_) return {Code::kCorrupt, "timings do not continue those before"};
     timings_ += timings->size();
+    return {};
+  }
+  if (kind == ChunkKind::kBands) {
+    const auto bands = decode_bands(raw);
+    if (!bands.ok()) return bands.status();
+    if (banded_ && bands->base_calls <= *banded_) {
+      return {Code::kCorrupt, "bands are not in the order of their calls"};
+    }
+    banded_ = bands->base_calls;
     return {};
   }
   const auto parameters = decode_parameters(raw);
@@ -165,6 +175,8 @@ Status Indexer::add_decoded(std::span<const std::byte> raw, ChunkEntry& entry) {
     }
     case ChunkKind::kParameters:
       return decode_parameters(raw).status();
+    case ChunkKind::kBands:
+      return decode_bands(raw).status();
     case ChunkKind::kText:
       return decode_text(raw).status();
     case ChunkKind::kValues: {

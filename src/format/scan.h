@@ -40,6 +40,7 @@ class Continuity {
  private:
   Dictionary dictionary_;
   std::uint64_t timings_ = 0;
+  std::optional<std::uint64_t> banded_;  // first call of the last bands chunk
 };
 
 // Builds an index from the chunks themselves.

@@ -273,6 +273,44 @@ Result<Text> TraceReader::text() const {
   return all;
 }
 
+Result<Bands> TraceReader::bands_of(std::size_t i) const {
+  const auto raw = read_chunk(i);
+  if (!raw.ok()) return raw.status();
+  auto bands = decode_bands(*raw);
+  return bands.ok() ? std::move(bands) : at_chunk(i, bands.status());
+}
+
+Status BandReader::load() {
+  const auto chunks = reader_.chunks();
+  while (!loaded_ && next_chunk_ < chunks.size()) {
+    const std::size_t i = next_chunk_++;
+    if (chunks[i].kind != ChunkKind::kBands) continue;
+    auto bands = reader_.bands_of(i);
+    if (!bands.ok()) return bands.status();
+    if (first_ && bands->base_calls <= *first_) {
+      return reader_.at_chunk(i, {Code::kCorrupt, "bands are not in the order of their calls"});
+    }
+    ahead_ = std::move(*bands);
+    first_ = ahead_.base_calls;
+    loaded_ = true;
+  }
+  return {};
+}
+
+Result<BandReader::Band> BandReader::next(std::uint64_t call) {
+  GOLDENTRACE_RETURN_IF_ERROR(load());
+  if (loaded_ && ahead_.base_calls <= call) {
+    current_ = std::move(ahead_);
+    at_ = 0;
+    loaded_ = false;
+    GOLDENTRACE_RETURN_IF_ERROR(load());
+  }
+  if (at_ >= current_.typical.size()) return Band();
+  const Band band = {current_.typical[at_], current_.largest[at_]};
+  ++at_;
+  return band;
+}
+
 Result<std::vector<Timing>> TraceReader::timings_of(std::size_t i) const {
   const auto raw = read_chunk(i);
   if (!raw.ok()) return raw.status();

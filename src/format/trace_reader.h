@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -52,6 +53,8 @@ class TraceReader {
   Result<std::vector<Parameter>> parameters() const;
   // All text chunks joined.
   Result<Text> text() const;
+  // Chunk `i`, a bands chunk.
+  Result<Bands> bands_of(std::size_t i) const;
   // Timings of the calls of chunk `i`, a timing chunk, in order.
   Result<std::vector<Timing>> timings_of(std::size_t i) const;
   // Of all calls.
@@ -101,6 +104,31 @@ class TraceReader {
   mutable std::optional<LoadedValues> loaded_;
 
   friend class ProgramReader;
+};
+
+// Streams the bands, write by write in the program's order.
+class BandReader {
+ public:
+  // `reader` must outlive this.
+  explicit BandReader(const TraceReader& reader) : reader_(reader) {}
+
+  struct Band {
+    float typical = std::numeric_limits<float>::quiet_NaN();  // see Bands
+    float largest = std::numeric_limits<float>::quiet_NaN();
+  };
+  // Of the next write, which call `call` makes. To be asked for every write, in order.
+  Result<Band> next(std::uint64_t call);
+
+ private:
+  Status load();
+
+  const TraceReader& reader_;
+  std::size_t next_chunk_ = 0;
+  std::optional<std::uint64_t> first_;  // call of the last chunk that was loaded
+  bool loaded_ = false;                 // ahead_ is the chunk that follows
+  Bands ahead_;
+  Bands current_;
+  std::size_t at_ = 0;  // in current_
 };
 
 // Streams the program: one decoded chunk at a time plus the definitions so far.

@@ -59,6 +59,10 @@ Status TraceWriter::write_text(const Text& text) {
   return write_chunk(ChunkKind::kText, encode_text(text), 0, 0);
 }
 
+Status TraceWriter::write_bands(const Bands& bands) {
+  return write_chunk(ChunkKind::kBands, encode_bands(bands), 0, 0);
+}
+
 Status TraceWriter::write_value(const Hash128& hash, std::span<const std::byte> bytes,
                                 std::size_t item_size) {
   if (!status_.ok()) return status_;

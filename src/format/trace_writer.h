@@ -39,6 +39,7 @@ class TraceWriter {
   Status write_program(const ProgramChunk& chunk);
   Status write_parameters(std::span<const Parameter> parameters);
   Status write_text(const Text& text);
+  Status write_bands(const Bands& bands);
   // Keeps `bytes`, numbers of `item_size` bytes each, under `hash`; bytes already kept are not
   // written again.
   Status write_value(const Hash128& hash, std::span<const std::byte> bytes, std::size_t item_size);

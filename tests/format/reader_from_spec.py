@@ -8,7 +8,9 @@ the page's.
 """
 
 import json
+import math
 import pathlib
+import struct
 import sys
 import types
 
@@ -22,7 +24,7 @@ from flatbuffer import Corrupt, FlatBuffer, demand
 RANK_LIMIT, NODE_LIMIT, ELEMENT_LIMIT = 64, 16, 1 << 63
 HEADER, PROGRAM, TIMING, SUMMARY, INDEX = 1, 2, 3, 7, 8
 ROOTS = {1: "Header", 2: "Program", 3: "Timing", 4: "Parameters", 5: "Text", 6: "Values",
-         7: "Summary", 8: "Index"}
+         7: "Summary", 8: "Index", 9: "Bands"}
 NO_HASH = "0" * 32
 DTYPE_BYTES = {0: 1, 1: 1, 2: 2, 3: 4, 4: 8, 5: 2, 6: 4, 7: 8, 8: 4, 9: 8, 10: 16, 11: 1, 15: 2,
                23: 1, 24: 1, 25: 1, 26: 1, 27: 2, 28: 4, 29: 8}
@@ -167,6 +169,7 @@ class Trace:
         self.defined = dict.fromkeys(DEFINED, 0)
         self.geometries, self.storages = [], []
         self.calls = self.timed = 0
+        self.banded = -1
         self.stored = {}  # hash of a value -> what has been seen of it
         self.parts = []   # as in the index
 
@@ -253,6 +256,15 @@ class Trace:
         timings = list(rows(timing, "thread", "start_ns", "duration_ns"))
         self.timed += len(timings)
         return {"base_calls": timing.base_calls, "timings": timings}
+
+    def bands(self, bands):
+        demand(bands.base_calls > self.banded, "bands are not in the order of their calls")
+        self.banded = bands.base_calls
+        for pair in rows(bands, "typical", "largest"):
+            typical, largest = (struct.unpack(">f", bytes.fromhex(x))[0] for x in pair)
+            measured = not (math.isnan(typical) and math.isnan(largest))
+            demand(not measured or 0 <= typical <= largest < math.inf, "a band that is no distance")
+        return {"base_calls": bands.base_calls, "typical": bands.typical, "largest": bands.largest}
 
     def parameters(self, parameters):
         for entry in parameters.entries:

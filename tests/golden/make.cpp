@@ -194,6 +194,18 @@ Bytes engine() {
   return written(fill, 2);
 }
 
+// The sample program of one chunk, with bands of its writes from its second call on; nothing was
+// measured of one of them.
+Bytes bands() {
+  const float none = std::numeric_limits<float>::quiet_NaN();
+  return written(
+      [&](TraceWriter& writer) {
+        (void)writer.write_program(rich_chunk());
+        (void)writer.write_bands({1, {0.25F, none, 0}, {0.5F, none, 0}});
+      },
+      3);
+}
+
 // Three tensors with the digests that FORMAT.md's vectors of `sketch` have: one with all three, one
 // without a sketch, one without stats.
 Bytes sketches() {
@@ -552,6 +564,21 @@ void bad_tables(Folder& folder) {
   folder.bad("timing-gap.fb", 10, timings.file());
 }
 
+void bad_bands(Folder& folder) {
+  const auto file = [](const std::vector<Bands>& all) {
+    Draft draft{{{ChunkKind::kProgram, encode_program(rich_chunk())}}};
+    draft.more = [&](FileBuilder& b) {
+      for (const Bands& bands : all) b.add(ChunkKind::kBands, encode_bands(bands));
+    };
+    return draft.file();
+  };
+  folder.bad("bands-uneven.fb", 10, file({{0, {1, 2}, {1}}}));
+  folder.bad("band-below-zero.fb", 10, file({{0, {-1}, {1}}}));
+  folder.bad("band-typical-above-largest.fb", 10, file({{0, {2}, {1}}}));
+  folder.bad("band-infinite.fb", 10, file({{0, {1}, {std::numeric_limits<float>::infinity()}}}));
+  folder.bad("bands-out-of-order.fb", 10, file({{1, {1}, {1}}, {1, {1}, {1}}}));
+}
+
 int make(const std::string& path) {
   Folder folder(path);
   FileBuilder least;
@@ -567,6 +594,7 @@ int make(const std::string& path) {
   folder.good("padded.fb", padded());
   folder.good("sketch.fb", sketches());
   folder.good("repeated.fb", repeated());
+  folder.good("bands.fb", bands());
   folder.good("cut.fb", Bytes(program.begin(), program.end() - 700));
   folder.good("no-footer.fb", Bytes(program.begin(), program.end() - 24));
   bad_containers(folder);
@@ -576,6 +604,7 @@ int make(const std::string& path) {
   bad_programs(folder);
   bad_sketch(folder);
   bad_tables(folder);
+  bad_bands(folder);
   folder.finish();
   return 0;
 }

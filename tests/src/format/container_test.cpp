@@ -36,7 +36,7 @@ TEST(KeptSize, IsBoundedByTheFileSoFarAndForgetsWhatItRefused) {
 TEST(FileHeader, IsTheBytesOfTheSpecification) {
   const FileHeaderBytes bytes = encode_file_header();
   EXPECT_EQ(Bytes(bytes.begin(), bytes.end()),
-            to_bytes(std::string_view("\x89GTRC\r\n\x1a\x01\0\x01\0\0\0\0\0", 16)));
+            to_bytes(std::string_view("\x89GTRC\r\n\x1a\x01\0\x02\0\0\0\0\0", 16)));
   EXPECT_TRUE(check_file_header(bytes).ok());
 }
 
