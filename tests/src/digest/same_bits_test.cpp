@@ -1,7 +1,6 @@
 // The digests have the same bits by every instruction set of this machine, by one thread and by
 // several, of memory without gaps and with them, and whatever mode the processor is in.
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <array>
 #include <atomic>
@@ -16,6 +15,7 @@
 #include "src/digest/digest.h"
 #include "src/digest/leaf_hash.h"
 #include "tests/src/digest/reference.h"
+#include "tests/support/instruction_set.h"
 
 namespace goldentrace {
 namespace {
@@ -23,6 +23,7 @@ namespace {
 using testing::contents;
 using testing::Elements;
 using testing::expect_same;
+using testing::InstructionSet;
 using testing::kRealFloats;
 
 constexpr DigestOptions kBoth = {.stats = true, .sketch = true};
@@ -38,21 +39,6 @@ void expect_same(const Digest& got, const Digest& want) {
   expect_same(got.stats, want.stats);
   expect_same(got.sketch, want.sketch);
 }
-
-// What Highway takes while this lives.
-class InstructionSet {
- public:
-  explicit InstructionSet(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-  }
-  ~InstructionSet() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  InstructionSet(const InstructionSet&) = delete;
-  InstructionSet& operator=(const InstructionSet&) = delete;
-};
 
 class SameBits : public ::testing::TestWithParam<DType> {};
 
