@@ -199,8 +199,8 @@ int measure(const char* what, const Plan& plan, const std::string& folder) {
     outputs = report->ops.outputs;
   }
   const auto size = status.ok() ? std::filesystem::file_size(options.candidate) : 0;
-  if (!std::getenv("KEEP")) std::filesystem::remove(options.oracle);
-  if (!std::getenv("KEEP")) std::filesystem::remove(options.candidate);
+  std::filesystem::remove(options.oracle);
+  std::filesystem::remove(options.candidate);
   if (!status.ok()) {
     std::fprintf(stderr, "%s: %s\n", what, status.message().c_str());
     return 1;

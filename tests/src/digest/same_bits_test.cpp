@@ -222,6 +222,22 @@ TEST(LeafHash, IsTheSameByEveryInstructionSet) {
     expect_wanted(leaf_hash());
   }
 }
+
+TEST(Xxh3, IsTheSameByEveryInstructionSet) {
+  std::vector<unsigned char> bytes(70'003);
+  std::mt19937 random(8);
+  for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random());
+  for (const std::size_t size : {0u, 1u, 3u, 4u, 8u, 9u, 16u, 17u, 128u, 129u, 240u, 241u, 1024u,
+                                 1025u, 4096u, 65'537u, 70'000u}) {
+    for (const std::size_t shift : {0u, 1u, 3u}) {
+      const unsigned char* const data = bytes.data() + shift;
+      const std::uint64_t want = xxh3_baseline(data, size);
+      if (__builtin_cpu_supports("avx2") != 0) EXPECT_EQ(xxh3_avx2(data, size), want);
+      if (__builtin_cpu_supports("avx512f") != 0) EXPECT_EQ(xxh3_avx512(data, size), want);
+      EXPECT_EQ(xxh3()(data, size), want);
+    }
+  }
+}
 #endif
 
 }  // namespace
