@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "replayer/band/distance.cpp"
@@ -24,8 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #include "src/digest/vectors.inc"
 
-// Element i of a block is added to sum i % kLanes. A block fits into the nearest cache, so that
-// looking at it twice costs little.
+// The elements of a row of kLanes are added to as many sums. A block fits into the nearest cache,
+// so that looking at it twice costs little.
 constexpr std::size_t kLanes = 16;
 constexpr std::size_t kBlock = 2048;
 // Bytes from here that are asked for while these are looked at.
@@ -40,24 +41,27 @@ constexpr double kSentinel = 1e30;
 // is special. NaN is not less.
 constexpr double kOrdinary = 1e59;
 
+// Vector `v` of the row of kLanes elements at `row`. Of bfloat16 the first half of the vectors has
+// the even elements, the other half the odd ones: they need no widening.
 template <DType dtype>
-HWY_INLINE hn::Vec<F64> load_double(const std::byte* data) {
+HWY_INLINE auto load(const std::byte* row, std::size_t v) {
+  const std::size_t n = hn::Lanes(F64());
   if constexpr (dtype == DType::kFloat64) {
-    return hn::LoadU(F64(), reinterpret_cast<const double*>(data));
+    return hn::LoadU(F64(), reinterpret_cast<const double*>(row) + v * n);
+  } else if constexpr (dtype == DType::kBFloat16) {
+    constexpr std::size_t kEven = kVectors / 2;
+    const hn::RebindToUnsigned<Half32> u32;
+    const auto* pairs = reinterpret_cast<const std::uint32_t*>(row) + v % kEven * n;
+    const auto bits = hn::LoadU(u32, pairs);
+    return hn::BitCast(
+        Half32(), v < kEven ? hn::ShiftLeft<16>(bits) : hn::And(bits, hn::Set(u32, 0xffff0000u)));
   } else {
-    return hn::PromoteTo(F64(), load_float<dtype>(Half32(), data));
+    return load_float<dtype>(Half32(), row + v * n * size_of<dtype>());
   }
 }
 
-template <DType dtype>
-HWY_INLINE hn::Vec<F64> subtract(const std::byte* got, const std::byte* want) {
-  if constexpr (dtype == DType::kFloat64) {
-    return hn::Sub(load_double<dtype>(got), load_double<dtype>(want));
-  } else {
-    const Half32 f32;
-    return hn::PromoteTo(F64(), hn::Sub(load_float<dtype>(f32, got), load_float<dtype>(f32, want)));
-  }
-}
+HWY_INLINE hn::Vec<F64> widen(hn::Vec<F64> x) { return x; }
+HWY_INLINE hn::Vec<F64> widen(hn::Vec<Half32> x) { return hn::PromoteTo(F64(), x); }
 
 // The square of a float32 is exact in float64: one rounding or two make no difference.
 template <DType dtype>
@@ -81,12 +85,12 @@ HWY_INLINE double add_lanes(const hn::Vec<F64>* lanes) {
 }
 
 // Whether pairs are ordinary on both sides; counts those where one is special and the other is not
-// the same.
-HWY_INLINE hn::Mask<F64> ordinary_pairs(hn::Vec<F64> want, hn::Vec<F64> got,
-                                        LaneCount<F64>& one_sided) {
-  const F64 f64;
-  const auto sentinel = hn::Set(f64, kSentinel);
-  const auto infinity = hn::Set(f64, std::numeric_limits<double>::infinity());
+// the same. As a float32 the sentinel is rounded up, and no float32 lies between.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Mask<D> ordinary_pairs(D d, hn::Vec<D> want, hn::Vec<D> got,
+                                      LaneCount<D>& one_sided) {
+  const auto sentinel = hn::Set(d, static_cast<T>(kSentinel));
+  const auto infinity = hn::Set(d, std::numeric_limits<T>::infinity());
   const auto w = hn::Abs(want);
   const auto g = hn::Abs(got);
   // NaN is neither less nor greater.
@@ -104,39 +108,46 @@ HWY_INLINE hn::Mask<F64> ordinary_pairs(hn::Vec<F64> want, hn::Vec<F64> got,
 template <DType dtype, bool kSpecials>
 HWY_INLINE PairSums sum_block(const std::byte* HWY_RESTRICT want, const std::byte* HWY_RESTRICT got,
                               std::size_t count) {
+  using Narrow = std::conditional_t<dtype == DType::kFloat64, F64, Half32>;
   const F64 f64;
   hn::Vec<F64> difference[kVectors];
   hn::Vec<F64> norm[kVectors];
   for (std::size_t v = 0; v < kVectors; ++v) difference[v] = norm[v] = hn::Zero(f64);
-  LaneCount<F64> one_sided;
+  LaneCount<Narrow> one_sided;
   for (std::size_t at = 0; at < count; at += kLanes) {
     const std::size_t ahead = at * size_of<dtype>() + kAhead;
     if (ahead % 64 == 0) {
       hwy::Prefetch(want + ahead);
       hwy::Prefetch(got + ahead);
     }
+    const std::byte* const want_row = want + at * size_of<dtype>();
+    const std::byte* const got_row = got + at * size_of<dtype>();
     for (std::size_t v = 0; v < kVectors; ++v) {
-      const std::size_t offset = (at + v * hn::Lanes(f64)) * size_of<dtype>();
-      auto w = load_double<dtype>(want + offset);
-      auto d = subtract<dtype>(got + offset, want + offset);
+      auto w = load<dtype>(want_row, v);
+      const auto g = load<dtype>(got_row, v);
+      auto d = hn::Sub(g, w);
       if constexpr (kSpecials) {
-        const auto counts = ordinary_pairs(w, load_double<dtype>(got + offset), one_sided);
+        const auto counts = ordinary_pairs(Narrow(), w, g, one_sided);
         w = hn::IfThenElseZero(counts, w);
         d = hn::IfThenElseZero(counts, d);
       }
-      norm[v] = add_square<dtype>(w, norm[v]);
-      difference[v] = add_square<dtype>(d, difference[v]);
+      norm[v] = add_square<dtype>(widen(w), norm[v]);
+      difference[v] = add_square<dtype>(widen(d), difference[v]);
     }
   }
   return {add_lanes(difference), add_lanes(norm), one_sided.total()};
 }
 
+// `careful`: a block before had specials, so that this one may have some too.
 template <DType dtype>
-void add_block(const std::byte* want, const std::byte* got, std::size_t count, PairSums& sums) {
-  PairSums block = sum_block<dtype, false>(want, got, count);
-  if (!(block.difference < kOrdinary && block.norm < kOrdinary)) {
-    block = sum_block<dtype, true>(want, got, count);
+void add_block(const std::byte* want, const std::byte* got, std::size_t count, bool& careful,
+               PairSums& sums) {
+  PairSums block;
+  if (!careful) {
+    block = sum_block<dtype, false>(want, got, count);
+    careful = !(block.difference < kOrdinary && block.norm < kOrdinary);
   }
+  if (careful) block = sum_block<dtype, true>(want, got, count);
   sums.difference += block.difference;
   sums.norm += block.norm;
   sums.one_sided += block.one_sided;
@@ -146,17 +157,19 @@ template <DType dtype>
 PairSums sum_all(const std::byte* want, const std::byte* got, std::size_t count) {
   constexpr std::size_t kSize = size_of<dtype>();
   PairSums sums;
+  bool careful = false;
   const std::size_t rest = count % kLanes;
   const std::size_t whole = count - rest;
   for (std::size_t at = 0; at < whole; at += kBlock) {
-    add_block<dtype>(want + at * kSize, got + at * kSize, std::min(kBlock, whole - at), sums);
+    add_block<dtype>(want + at * kSize, got + at * kSize, std::min(kBlock, whole - at), careful,
+                     sums);
   }
   if (rest > 0) {  // a block of its own, padded with zeros on both sides
     std::byte want_row[kLanes * kSize] = {};
     std::byte got_row[kLanes * kSize] = {};
     std::memcpy(want_row, want + whole * kSize, rest * kSize);
     std::memcpy(got_row, got + whole * kSize, rest * kSize);
-    add_block<dtype>(want_row, got_row, kLanes, sums);
+    add_block<dtype>(want_row, got_row, kLanes, careful, sums);
   }
   return sums;
 }

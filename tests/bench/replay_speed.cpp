@@ -21,7 +21,6 @@ namespace {
 
 using namespace goldentrace;
 
-constexpr std::uint32_t kScopes = 40;
 constexpr std::uint32_t kOps = 12;
 constexpr std::uint32_t kKinds = 6;  // of shapes
 constexpr std::size_t kCallsAChunk = 2048;
@@ -32,7 +31,9 @@ struct Plan {
   std::uint64_t value_bytes = 0;  // a call; 0: hash, stats and sketch alone
   DType dtype = DType::kBFloat16;
   ValueCompression compression = ValueCompression::kNone;
+  std::uint32_t scopes = 40;
   std::uint32_t skip_every = 0;  // the candidate lacks every so many-th call
+  bool fault = false;            // a call that is wrong in the second half of the steps
 };
 
 // One side of a pair: the same program, numbers with noise of their own.
@@ -45,7 +46,7 @@ class Side {
     for (std::uint32_t i = 0; i < kOps; ++i) {
       chunk_.operators.push_back({"aten::op" + std::to_string(i), "Tensor"});
     }
-    for (std::uint32_t i = 0; i < kScopes; ++i) {
+    for (std::uint32_t i = 0; i < plan.scopes; ++i) {
       chunk_.scopes.push_back("model.layers." + std::to_string(i / 4) + ".part" +
                               std::to_string(i % 4));
     }
@@ -84,7 +85,7 @@ class Side {
     chunk_.tensors.push_back({tensor, kind, plan_.dtype, 0, 0});
     Call call;
     call.op = i % kOps;
-    call.scope = i * kScopes / plan_.calls;
+    call.scope = i * plan_.scopes / plan_.calls;
     call.step = step;
     call.results = call.writes = 1;
     call.first_node = static_cast<std::uint32_t>(chunk_.nodes.size());
@@ -104,7 +105,8 @@ class Side {
     if (plan_.value_bytes > 0) {
       add_value(number, write);
     } else {
-      add_digests(elements, write);
+      add_digests(elements,
+                  plan_.fault && candidate_ && 2 * step > plan_.steps && i == 1000 ? 2 : 1, write);
     }
     chunk_.writes.push_back(write);
   }
@@ -123,7 +125,7 @@ class Side {
     (void)writer_.write_value(write.hash, value_, size);  // latches
   }
 
-  void add_digests(std::uint64_t elements, Write& write) {
+  void add_digests(std::uint64_t elements, double scale, Write& write) {
     write.flags |= kWriteStats | kWriteSketch;
     write.stats_index = static_cast<std::uint32_t>(chunk_.stats.size());
     write.sketch_index = static_cast<std::uint32_t>(chunk_.sketches.size());
@@ -133,7 +135,7 @@ class Side {
     stats.min = -3 + noise();
     stats.max = 3 + noise();
     stats.sum = std::sqrt(n) * noise();
-    stats.sum_squares = n * (1 + noise());
+    stats.sum_squares = n * scale * (1 + noise());
     chunk_.stats.push_back(stats);
     for (float& sum : chunk_.sketches.emplace_back()) {
       sum = static_cast<float>(std::sqrt(n / 64)) * numbers_[random_() % numbers_.size()];
@@ -241,10 +243,15 @@ int main(int argc, char** argv) {
   }
   if (only != "values") {
     const Plan same{250, 4000};
-    Plan other = same;
-    other.skip_every = 1000;
+    Plan missing = same;
+    missing.skip_every = 1000;
+    Plan fault = same;
+    fault.fault = true;
+    fault.scopes = 10;
+    fault.skip_every = 300;
     failed |= measure("1,000,000 calls, one program", same, argv[1]);
-    failed |= measure("1,000,000 calls, 1,000 missing", other, argv[1]);
+    failed |= measure("the same, 1,000 calls missing", missing, argv[1]);
+    failed |= measure("the same, 3,333 missing, a fault", fault, argv[1]);
   }
   return failed;
 }

@@ -232,8 +232,12 @@ TEST(Xxh3, IsTheSameByEveryInstructionSet) {
     for (const std::size_t shift : {0u, 1u, 3u}) {
       const unsigned char* const data = bytes.data() + shift;
       const std::uint64_t want = xxh3_baseline(data, size);
-      if (__builtin_cpu_supports("avx2") != 0) EXPECT_EQ(xxh3_avx2(data, size), want);
-      if (__builtin_cpu_supports("avx512f") != 0) EXPECT_EQ(xxh3_avx512(data, size), want);
+      if (__builtin_cpu_supports("avx2") != 0) {
+        EXPECT_EQ(xxh3_avx2(data, size), want);
+      }
+      if (__builtin_cpu_supports("avx512f") != 0) {
+        EXPECT_EQ(xxh3_avx512(data, size), want);
+      }
       EXPECT_EQ(xxh3()(data, size), want);
     }
   }
