@@ -233,7 +233,7 @@ Result<Bytes> TraceReader::read_chunk(std::size_t i) const {
   if (header.codec == Codec::kNone && header.item_size == 0 &&
       found->stored.size() == header.raw_size) {
     raw = std::move(found->stored);
-  } else if (Status status = decompress(header, found->stored, raw); !status.ok()) {
+  } else if (Status status = decompressor_.decode(header, found->stored, raw); !status.ok()) {
     return Status(status.code(),
                   at_offset(name(), found->offset + kChunkHeaderSize, status.message()));
   }
@@ -343,7 +343,7 @@ Status TraceReader::load_values(std::uint32_t chunk) const {
   // Not held against the chunk's content hash: what is taken of it is proven by hashes of its own.
   if (header.codec == Codec::kNone && header.item_size == 0 && stored.size() == header.raw_size) {
     stored.swap(loaded.raw);
-  } else if (Status status = loaded.decompressor.decode(header, stored, loaded.raw); !status.ok()) {
+  } else if (Status status = decompressor_.decode(header, stored, loaded.raw); !status.ok()) {
     return {status.code(),
             at_offset(name(), loaded.found.offset + kChunkHeaderSize, status.message())};
   }

@@ -107,9 +107,9 @@ class TraceReader {
     std::span<const std::byte> data;  // into raw
     std::vector<LoadedPart> parts;    // by hash, offset and length
     Bytes joined;                     // a value of several parts
-    Decompressor decompressor;
   };
   mutable LoadedValues loaded_;
+  mutable Decompressor decompressor_;
 
   friend class ProgramReader;
 };
