@@ -6,6 +6,7 @@
 //   replay_speed FOLDER [values | calls]     FOLDER has room for 3 GB, and is left as it was
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
