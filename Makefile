@@ -3,7 +3,8 @@
 #   make test     everything that CI checks
 #   make build    build/bin/record and build/bin/replay
 #   make fuzz SECONDS=60   lets every fuzz target search that long
-#   make bench    digests against XXH3, the recorder against plain eager and its peers (HARNESS=folder of theirs)
+#   make bench    digests against XXH3, distances against a plain loop, replaying, the recorder against plain
+#                 eager and its peers (HARNESS=folder of theirs)
 #   make tsan     the recorder's tests under the thread sanitizer
 #   make test-older   the recorder against an older torch, and traces across the two (after make test)
 # PYTHON=... uses an interpreter that already has the packages of requirements.txt instead of making .venv.
@@ -68,8 +69,10 @@ test: packages $(environment)
 	$(MAKE) fuzz
 
 bench: build
-	cmake --build --preset release -j $(JOBS) --target digest_speed values_codec
+	cmake --build --preset release -j $(JOBS) --target digest_speed distance_speed replay_speed values_codec
 	build/bin/digest_speed
+	build/bin/distance_speed
+	build/bin/replay_speed build
 	$(python) tests/bench/overhead.py --harness $(HARNESS)
 
 # tests/tsan.supp says what is not looked at. One test copies 400 MB through the queue: too slow here.

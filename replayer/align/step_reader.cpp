@@ -1,6 +1,7 @@
 #include "replayer/align/step_reader.h"
 
 #include <bit>
+#include <utility>
 
 namespace goldentrace {
 
@@ -22,15 +23,30 @@ std::uint32_t StepReader::op_name(std::uint32_t op) {
   return found->second;
 }
 
-std::uint64_t StepReader::key_of(const Output& output) {
-  if (floats_ == Floats::kByDtype || !is_real_float(output.dtype)) return output.shape;
-  std::string shape = names_.text(output.shape);
-  return names_.id(shape.replace(0, shape.find(' '), "float"));
+const StepReader::Shape& StepReader::shape_of(std::uint32_t tensor) {
+  const Tensor& described = program_.dictionary().tensor(tensor);
+  const auto dtype = static_cast<std::uint64_t>(described.dtype);
+  const auto [found, added] = shapes_.try_emplace(std::uint64_t{described.geometry} << 8 | dtype);
+  if (added) {
+    std::string text = program_.dictionary().describe_tensor(tensor);
+    found->second.key = found->second.name = names_.id(text);
+    if (floats_ == Floats::kAlike && is_real_float(described.dtype)) {
+      found->second.key = names_.id(text.replace(0, text.find(' '), "float"));
+    }
+  }
+  return found->second;
 }
 
 StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
   const Call& call = chunk.calls[i];
   StepCall out;
+  if (!spare_.empty()) {
+    out = std::move(spare_.back());
+    spare_.pop_back();
+    out.outputs.clear();
+    out.reads.clear();
+    out.constants.clear();
+  }
   out.number = chunk.base.calls + i;
   out.scope = scope_name(call.scope);
   out.op = op_name(call.op);
@@ -47,8 +63,9 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
     output.hash = write.hash;
     if ((write.flags & kWriteStats) != 0) output.stats = chunk.stats[write.stats_index];
     if ((write.flags & kWriteSketch) != 0) output.sketch = chunk.sketches[write.sketch_index];
-    output.shape = names_.id(program_.dictionary().describe_tensor(write.tensor));
-    out.key = out.key * 0x9e3779b97f4a7c15ull + key_of(output) + 1;
+    const Shape& shape = shape_of(write.tensor);
+    output.shape = shape.name;
+    out.key = out.key * 0x9e3779b97f4a7c15ull + shape.key + 1;
     out.outputs.push_back(output);
   }
   read_arguments(chunk, call, out);
@@ -74,6 +91,7 @@ void StepReader::read_arguments(const ProgramChunk& chunk, const Call& call, Ste
 }
 
 Result<bool> StepReader::next(StepCalls& step) {
+  spare_.swap(step.calls);
   step.calls.clear();
   while (!finished_) {
     if (!started_ || at_ == program_.chunk().calls.size()) {

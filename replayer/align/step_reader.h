@@ -71,8 +71,13 @@ class StepReader {
   Result<bool> next(StepCalls& step);
 
  private:
+  struct Shape {
+    std::uint32_t name = 0;  // as Output::shape
+    std::uint64_t key = 0;   // its part in a call's key
+  };
+
   StepCall convert(const ProgramChunk& chunk, std::size_t i);
-  std::uint64_t key_of(const Output& output);
+  const Shape& shape_of(std::uint32_t tensor);
   void read_arguments(const ProgramChunk& chunk, const Call& call, StepCall& out);
   std::uint32_t scope_name(std::uint32_t scope);
   std::uint32_t op_name(std::uint32_t op);
@@ -86,6 +91,8 @@ class StepReader {
   // Local id -> name id, filled on demand.
   std::unordered_map<std::uint32_t, std::uint32_t> scopes_;
   std::unordered_map<std::uint32_t, std::uint32_t> ops_;
+  std::unordered_map<std::uint64_t, Shape> shapes_;  // by geometry and dtype
+  std::vector<StepCall> spare_;                      // of the step before, for their memory
   // Bits of floats that went from a tensor back to Python (item): where they return as arguments
   // they are data. Ordered: hashes of numbers from a file may be made to collide.
   std::set<std::int64_t> from_data_;

@@ -4,24 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "replayer/band/distance.h"
+
 namespace goldentrace {
 namespace {
-
-constexpr double kSentinel = 1e30;  // as in the stats digest
-
-enum class Class : std::uint8_t {
-  kOrdinary,
-  kNan,
-  kPositiveInfinity,
-  kNegativeInfinity,
-  kSentinel
-};
-
-Class classify(double x) {
-  if (std::isnan(x)) return Class::kNan;
-  if (std::isinf(x)) return x > 0 ? Class::kPositiveInfinity : Class::kNegativeInfinity;
-  return std::fabs(x) >= kSentinel ? Class::kSentinel : Class::kOrdinary;
-}
 
 void note_count(const char* what, std::uint64_t want, std::uint64_t got, Distance& distance) {
   if (want == got) return;
@@ -93,25 +79,12 @@ Distance distance_from_values(DType dtype, std::span<const std::byte> want,
                               std::span<const std::byte> got) {
   Distance distance;
   const std::size_t count = want.size() / item_size(dtype);
-  double difference = 0;
-  double norm = 0;
-  std::uint64_t one_sided = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double w = load_real(dtype, want.data(), i);
-    const double g = load_real(dtype, got.data(), i);
-    const Class want_class = classify(w);
-    if (want_class != classify(g)) {
-      ++one_sided;
-    } else if (want_class == Class::kOrdinary) {
-      difference += (g - w) * (g - w);
-      norm += w * w;
-    }
-  }
-  distance.difference = std::sqrt(difference);
-  distance.norm = std::sqrt(norm);
-  if (one_sided > 0) {
+  const PairSums sums = sum_pairs(dtype, want.data(), got.data(), count);
+  distance.difference = std::sqrt(sums.difference);
+  distance.norm = std::sqrt(sums.norm);
+  if (sums.one_sided > 0) {
     distance.non_finite = true;
-    distance.note = "NaN, infinite or mask on one side only in " + std::to_string(one_sided) +
+    distance.note = "NaN, infinite or mask on one side only in " + std::to_string(sums.one_sided) +
                     " of " + std::to_string(count) + " elements";
   }
   return distance;

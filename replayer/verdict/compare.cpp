@@ -206,9 +206,9 @@ class OpsComparison {
       distance.note = "integers that no rounding may move";
     } else if (is_real_float(want.dtype) && oracle_.has_value(want.hash) &&
                candidate_.has_value(got.hash)) {
-      const auto want_bytes = oracle_.value(want.hash);
+      const auto want_bytes = oracle_.view_value(want.hash);
       if (!want_bytes.ok()) return want_bytes.status();
-      const auto got_bytes = candidate_.value(got.hash);
+      const auto got_bytes = candidate_.view_value(got.hash);
       if (!got_bytes.ok()) return got_bytes.status();
       if (want_bytes->size() != want.elements * item_size(want.dtype) ||
           want_bytes->size() != got_bytes->size()) {

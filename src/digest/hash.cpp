@@ -22,6 +22,11 @@ void hash_leaves(std::span<const std::byte> bytes, std::uint64_t* leaves) {
   }
 }
 
+std::uint64_t xxh3_64(std::span<const std::byte> bytes) {
+  static const Xxh3 hash = xxh3();
+  return hash(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+}
+
 // Whole blocks, but for the last of all.
 static void add_blocks(std::span<const std::byte> bytes, LeafTree& tree) {
   std::array<std::uint64_t, 64> leaves;

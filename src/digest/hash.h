@@ -17,6 +17,8 @@ Hash128 hash_bytes(std::span<const std::byte> bytes);
 
 // The leaves of consecutive blocks; the last one may be short. `leaves` has room for all of them.
 void hash_leaves(std::span<const std::byte> bytes, std::uint64_t* leaves);
+// XXH3-64, as the container's checksums are.
+std::uint64_t xxh3_64(std::span<const std::byte> bytes);
 inline std::size_t leaf_count(std::size_t bytes) { return (bytes + kHashBlock - 1) / kHashBlock; }
 
 // The same of bytes that come in pieces of any length.

@@ -63,42 +63,7 @@ constexpr double kSentinel = 1e30;
 // Elements from here that are asked for while these are looked at: what the caller comes to next.
 constexpr std::size_t kAhead = kSuperblock;
 
-// ---- elements as float32
-// ---------------------------------------------------------------------------
-
-template <DType dtype>
-constexpr std::size_t size_of() {
-  return dtype == DType::kFloat64 ? 8 : dtype == DType::kFloat32 ? 4 : 2;
-}
-
-// A vector of elements from `data` on.
-template <DType dtype>
-HWY_INLINE hn::Vec<F32> load_float(const std::byte* data) {
-  const F32 f32;
-  const U32 u32;
-  if constexpr (dtype == DType::kFloat32) {
-    return hn::LoadU(f32, reinterpret_cast<const float*>(data));
-  } else {
-    const hn::Rebind<std::uint16_t, F32> u16;
-    const auto bits =
-        hn::PromoteTo(u32, hn::LoadU(u16, reinterpret_cast<const std::uint16_t*>(data)));
-    if constexpr (dtype == DType::kBFloat16) {
-      return hn::BitCast(f32, hn::ShiftLeft<16>(bits));
-    } else {
-      // The exponent's bias is 15 there and 127 here: read as they are, numbers are 2^112 too
-      // small, denormal ones too. What has the highest exponent is infinite or no number here as
-      // well.
-      const auto magnitude = hn::ShiftLeft<13>(hn::And(bits, hn::Set(u32, 0x7fffu)));
-      const auto sign = hn::ShiftLeft<16>(hn::And(bits, hn::Set(u32, 0x8000u)));
-      const auto scaled = hn::Mul(hn::BitCast(f32, magnitude), hn::Set(f32, 0x1p112F));
-      const auto special = hn::Gt(magnitude, hn::Set(u32, 0x0f7fffffu));
-      const auto extended = hn::Or(magnitude, hn::Set(u32, 0x7f800000u));
-      const auto value =
-          hn::IfThenElse(hn::RebindMask(f32, special), hn::BitCast(f32, extended), scaled);
-      return hn::Or(value, hn::BitCast(f32, sign));
-    }
-  }
-}
+#include "src/digest/vectors.inc"
 
 // ---- one superblock -----------------------------------------------------------------------------
 
@@ -149,7 +114,7 @@ HWY_INLINE void look_at_block(const std::byte* data, float* HWY_RESTRICT floats,
   constexpr bool kByVector = std::is_same_v<SoFar<dtype>, RangeSoFar<F32>>;
   if constexpr (!kByVector) range.add(data);
   for (std::size_t v = 0; v < kVectors; ++v) {
-    const auto x = load_float<dtype>(data + v * n * size_of<dtype>());
+    const auto x = load_float<dtype>(f32, data + v * n * size_of<dtype>());
     if constexpr (dtype != DType::kFloat32) hn::Store(x, f32, floats + kBlock * kLanes + v * n);
     if constexpr (kByVector) range.add(x);
     if constexpr (kSketch) {

@@ -94,65 +94,8 @@ Status check_frame(std::span<const std::byte> stored, std::size_t raw_size) {
   return {};
 }
 
-// A frame that check_frame() has let through.
-Status decode_frame(std::span<const std::byte> stored, std::span<std::byte> out) {
-  const std::size_t size = ZSTD_decompress(out.data(), out.size(), stored.data(), stored.size());
-  if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) throw std::bad_alloc();
-  if (ZSTD_isError(size) != 0U || size != out.size()) {
-    return corrupt("zstd data does not decode to the promised size");
-  }
-  return {};
-}
-
 void put32(std::byte* at, std::size_t value) {
   for (std::size_t i = 0; i < 4; ++i) at[i] = static_cast<std::byte>((value >> (8 * i)) & 0xffu);
-}
-
-Status decode_planes(std::span<const std::byte> stored, std::size_t width, std::size_t raw_size,
-                     std::vector<std::byte>& raw) {
-  if (!known_item_size(width)) return corrupt("planes of an item size that the format lacks");
-  if (stored.size() < 4 * width) return corrupt("planes end before their sizes");
-  std::array<std::span<const std::byte>, kMaxItemSize> bodies;
-  std::size_t at = 4 * width;
-  for (std::size_t p = 0; p < width; ++p) {
-    const std::size_t size = get32(stored, 4 * p);
-    const std::size_t want = plane_size(raw_size, width, p);
-    if (size > stored.size() - at) return corrupt("plane reaches past the stored bytes");
-    if (size > want) return corrupt("plane is larger stored than raw");
-    bodies[p] = stored.subspan(at, size);
-    at += size;
-    if (size < want) GOLDENTRACE_RETURN_IF_ERROR(check_frame(bodies[p], want));
-  }
-  if (at != stored.size()) return corrupt("bytes are left over after the planes");
-  raw.resize(raw_size);
-  const std::span<std::byte> out = raw;
-  std::array<const std::byte*, kMaxItemSize> planes{};
-  std::array<std::vector<std::byte>, kMaxItemSize> decoded;
-  for (std::size_t p = 0; p < width; ++p) {
-    planes[p] = bodies[p].data();
-    const std::size_t want = plane_size(raw_size, width, p);
-    if (bodies[p].size() == want) continue;
-    decoded[p].resize(want);
-    GOLDENTRACE_RETURN_IF_ERROR(decode_frame(bodies[p], decoded[p]));
-    planes[p] = decoded[p].data();
-  }
-  const std::size_t items = out.size() / width;
-  switch (width) {
-    case 1:
-      join_planes<1>(out.data(), items, planes);
-      break;
-    case 2:
-      join_planes<2>(out.data(), items, planes);
-      break;
-    case 4:
-      join_planes<4>(out.data(), items, planes);
-      break;
-    default:
-      join_planes<8>(out.data(), items, planes);
-      break;
-  }
-  for (std::size_t i = items * width; i < out.size(); ++i) out[i] = planes[i % width][items];
-  return {};
 }
 
 }  // namespace
@@ -289,8 +232,84 @@ Result<Compressor::Stored> Compressor::values(std::span<const std::byte> raw, st
   return best;
 }
 
-Status decompress(const ChunkHeader& header, std::span<const std::byte> stored,
-                  std::vector<std::byte>& out) {
+struct Decompressor::Context {
+  ZSTD_DCtx* zstd = ZSTD_createDCtx();
+};
+
+Decompressor::Decompressor() : context_(new Context) {
+  if (context_->zstd != nullptr) return;
+  delete context_;
+  throw std::bad_alloc();
+}
+
+Decompressor::~Decompressor() {
+  ZSTD_freeDCtx(context_->zstd);
+  delete context_;
+}
+
+// A frame that check_frame() has let through.
+Status Decompressor::frame(std::span<const std::byte> stored, std::span<std::byte> out) {
+  const std::size_t size =
+      ZSTD_decompressDCtx(context_->zstd, out.data(), out.size(), stored.data(), stored.size());
+  if (ZSTD_getErrorCode(size) == ZSTD_error_memory_allocation) throw std::bad_alloc();
+  if (ZSTD_isError(size) != 0U || size != out.size()) {
+    return corrupt("zstd data does not decode to the promised size");
+  }
+  return {};
+}
+
+Status Decompressor::planes(std::span<const std::byte> stored, std::size_t width,
+                            std::size_t raw_size, std::vector<std::byte>& out) {
+  if (!known_item_size(width)) return corrupt("planes of an item size that the format lacks");
+  if (stored.size() < 4 * width) return corrupt("planes end before their sizes");
+  std::array<std::span<const std::byte>, kMaxItemSize> bodies;
+  std::size_t at = 4 * width;
+  std::size_t coded = 0;
+  for (std::size_t p = 0; p < width; ++p) {
+    const std::size_t size = get32(stored, 4 * p);
+    const std::size_t want = plane_size(raw_size, width, p);
+    if (size > stored.size() - at) return corrupt("plane reaches past the stored bytes");
+    if (size > want) return corrupt("plane is larger stored than raw");
+    bodies[p] = stored.subspan(at, size);
+    at += size;
+    if (size == want) continue;
+    GOLDENTRACE_RETURN_IF_ERROR(check_frame(bodies[p], want));
+    coded += want;
+  }
+  if (at != stored.size()) return corrupt("bytes are left over after the planes");
+  out.resize(raw_size);
+  if (planes_.size() < coded) planes_.resize(coded);
+  std::span<std::byte> room = planes_;
+  std::array<const std::byte*, kMaxItemSize> planes{};
+  for (std::size_t p = 0; p < width; ++p) {
+    planes[p] = bodies[p].data();
+    const std::size_t want = plane_size(raw_size, width, p);
+    if (bodies[p].size() == want) continue;
+    GOLDENTRACE_RETURN_IF_ERROR(frame(bodies[p], room.first(want)));
+    planes[p] = room.data();
+    room = room.subspan(want);
+  }
+  const std::size_t items = raw_size / width;
+  switch (width) {
+    case 1:
+      join_planes<1>(out.data(), items, planes);
+      break;
+    case 2:
+      join_planes<2>(out.data(), items, planes);
+      break;
+    case 4:
+      join_planes<4>(out.data(), items, planes);
+      break;
+    default:
+      join_planes<8>(out.data(), items, planes);
+      break;
+  }
+  for (std::size_t i = items * width; i < raw_size; ++i) out[i] = planes[i % width][items];
+  return {};
+}
+
+Status Decompressor::decode(const ChunkHeader& header, std::span<const std::byte> stored,
+                            std::vector<std::byte>& out) {
   if (header.codec > Codec::kZstdPlanes) {
     return {Code::kUnsupported, "codec " + std::to_string(static_cast<unsigned>(header.codec)) +
                                     " is not known to this build"};
@@ -307,11 +326,16 @@ Status decompress(const ChunkHeader& header, std::span<const std::byte> stored,
     case Codec::kZstd:
       GOLDENTRACE_RETURN_IF_ERROR(check_frame(stored, header.raw_size));
       out.resize(header.raw_size);
-      return decode_frame(stored, out);
+      return frame(stored, out);
     case Codec::kZstdPlanes:
       break;
   }
-  return decode_planes(stored, header.item_size, header.raw_size, out);
+  return planes(stored, header.item_size, header.raw_size, out);
+}
+
+Status decompress(const ChunkHeader& header, std::span<const std::byte> stored,
+                  std::vector<std::byte>& out) {
+  return Decompressor().decode(header, stored, out);
 }
 
 }  // namespace goldentrace

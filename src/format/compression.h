@@ -50,8 +50,30 @@ class Compressor {
   std::vector<std::byte> trial_;
 };
 
-// Decodes into exactly `raw_size` bytes; kCorrupt, or kUnsupported for a codec of a later version.
-// Nothing is allocated but what raw_size, which the caller has checked, asks for.
+// Owns zstd's state and a buffer, likewise.
+class Decompressor {
+ public:
+  Decompressor();
+  ~Decompressor();
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+  // Decodes into exactly `raw_size` bytes; kCorrupt, or kUnsupported for a codec of a later
+  // version. Nothing is allocated but what raw_size, which the caller has checked, asks for.
+  Status decode(const ChunkHeader& header, std::span<const std::byte> stored,
+                std::vector<std::byte>& out);
+
+ private:
+  struct Context;
+  Status frame(std::span<const std::byte> stored, std::span<std::byte> out);
+  Status planes(std::span<const std::byte> stored, std::size_t width, std::size_t raw_size,
+                std::vector<std::byte>& out);
+
+  Context* context_;
+  std::vector<std::byte> planes_;
+};
+
+// The same once.
 Status decompress(const ChunkHeader& header, std::span<const std::byte> stored,
                   std::vector<std::byte>& out);
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/digest/hash.h"
+
 namespace goldentrace {
 namespace {
 
@@ -148,9 +150,7 @@ std::uint64_t max_chunk_size(ChunkKind kind) {
   return of_calls ? kMaxProgramSize : kMaxChunkSize;
 }
 
-std::uint64_t checksum64(std::span<const std::byte> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
-}
+std::uint64_t checksum64(std::span<const std::byte> bytes) { return xxh3_64(bytes); }
 
 Hash128 content_hash(std::span<const std::byte> bytes) {
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());

@@ -63,15 +63,23 @@ Result<ChunkHeader> read_header_at(const ByteSource& source, std::uint64_t offse
 
 }  // namespace
 
-Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset) {
+Status read_chunk_at(const ByteSource& source, std::uint64_t offset, FoundChunk& found) {
   const auto header = read_header_at(source, offset);
   if (!header.ok()) return header.status();
-  FoundChunk found{*header, offset, Bytes(header->stored_size)};
+  found.header = *header;
+  found.offset = offset;
+  found.stored.resize(header->stored_size);
   GOLDENTRACE_RETURN_IF_ERROR(source.read(offset + kChunkHeaderSize, found.stored));
   if (checksum64(found.stored) != header->checksum) {
-    return Status(Code::kCorrupt, "chunk of " + std::to_string(header->stored_size) +
-                                      " bytes does not match its checksum (damaged)");
+    return {Code::kCorrupt, "chunk of " + std::to_string(header->stored_size) +
+                                " bytes does not match its checksum (damaged)"};
   }
+  return {};
+}
+
+Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset) {
+  FoundChunk found;
+  GOLDENTRACE_RETURN_IF_ERROR(read_chunk_at(source, offset, found));
   return found;
 }
 

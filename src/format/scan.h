@@ -24,6 +24,8 @@ struct FoundChunk {
 
 // The chunk that begins at `offset`; kCorrupt, without the file's name, where no whole one does.
 Result<FoundChunk> read_chunk_at(const ByteSource& source, std::uint64_t offset);
+// The same into `found`, whose memory is used again.
+Status read_chunk_at(const ByteSource& source, std::uint64_t offset, FoundChunk& found);
 
 // The next whole chunk at `from` or later whose sequence number is at least `sequence`; none when
 // there is no more. Reads every byte once at most, but for markers.

@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "src/digest/digest.h"
-#include "src/format/compression.h"
 
 namespace goldentrace {
 namespace {
+
+// Buffers of chunks larger than this, which are few, are given back.
+constexpr std::size_t kKeptBuffer = 16u << 20;
 
 // What tells a part of a value from every other.
 template <typename Part>
@@ -28,6 +30,7 @@ Result<std::unique_ptr<TraceReader>> TraceReader::open(const std::string& path) 
 Result<std::unique_ptr<TraceReader>> TraceReader::open(std::unique_ptr<ByteSource> source) {
   std::unique_ptr<TraceReader> reader(new TraceReader(std::move(source)));
   GOLDENTRACE_RETURN_IF_ERROR(reader->open_footer());
+  reader->checked_.resize(reader->index_.chunks.size());
   GOLDENTRACE_RETURN_IF_ERROR(reader->open_header_and_summary());
   return reader;
 }
@@ -193,25 +196,31 @@ Status TraceReader::open_header_and_summary() {
   return {};
 }
 
-Result<FoundChunk> TraceReader::read_stored(std::size_t i) const {
+Status TraceReader::read_stored(std::size_t i, FoundChunk& found) const {
   const ChunkEntry& entry = i < index_.chunks.size() ? index_.chunks[i] : index_entry_;
-  auto found = read_chunk_at(*source_, entry.offset);
-  if (!found.ok()) {
-    return Status(found.status().code(), at_offset(name(), entry.offset, found.status().message()));
+  if (Status status = read_chunk_at(*source_, entry.offset, found); !status.ok()) {
+    return {status.code(), at_offset(name(), entry.offset, status.message())};
   }
-  const ChunkHeader& header = found->header;
+  const ChunkHeader& header = found.header;
   if (header.kind != entry.kind || header.codec != entry.codec ||
       header.stored_size != entry.stored_size || header.raw_size != entry.raw_size ||
       header.sequence != i) {
-    return Status(Code::kCorrupt,
-                  at_offset(name(), entry.offset, "chunk is not the one in the index"));
+    return {Code::kCorrupt, at_offset(name(), entry.offset, "chunk is not the one in the index")};
   }
+  if (i < checked_.size()) checked_[i] = true;
+  return {};
+}
+
+Result<FoundChunk> TraceReader::read_stored(std::size_t i) const {
+  FoundChunk found;
+  GOLDENTRACE_RETURN_IF_ERROR(read_stored(i, found));
   return found;
 }
 
 Status TraceReader::check_bytes() const {
+  FoundChunk found;
   for (std::size_t i = 0; i < index_.chunks.size(); ++i) {
-    GOLDENTRACE_RETURN_IF_ERROR(read_stored(i).status());
+    if (!checked_[i]) GOLDENTRACE_RETURN_IF_ERROR(read_stored(i, found));
   }
   return {};
 }
@@ -224,7 +233,7 @@ Result<Bytes> TraceReader::read_chunk(std::size_t i) const {
   if (header.codec == Codec::kNone && header.item_size == 0 &&
       found->stored.size() == header.raw_size) {
     raw = std::move(found->stored);
-  } else if (Status status = decompress(header, found->stored, raw); !status.ok()) {
+  } else if (Status status = decompressor_.decode(header, found->stored, raw); !status.ok()) {
     return Status(status.code(),
                   at_offset(name(), found->offset + kChunkHeaderSize, status.message()));
   }
@@ -338,8 +347,10 @@ Result<std::vector<Timing>> TraceReader::timings() const {
 }
 
 std::span<const ValueEntry> TraceReader::parts_of(const Hash128& hash) const {
-  return {std::ranges::lower_bound(index_.values, hash, {}, &ValueEntry::hash),
-          std::ranges::upper_bound(index_.values, hash, {}, &ValueEntry::hash)};
+  const auto first = std::ranges::lower_bound(index_.values, hash, {}, &ValueEntry::hash);
+  auto end = first;
+  while (end != index_.values.end() && end->hash == hash) ++end;  // most often one
+  return {first, end};
 }
 
 std::optional<std::uint64_t> TraceReader::value_size(const Hash128& hash) const {
@@ -357,11 +368,23 @@ Result<Bytes> TraceReader::value(const Hash128& hash) const {
 }
 
 Status TraceReader::load_values(std::uint32_t chunk) const {
-  if (loaded_ && loaded_->chunk == chunk) return {};
-  loaded_.reset();
-  auto raw = read_chunk(chunk);
-  if (!raw.ok()) return raw.status();
-  LoadedValues loaded{chunk, std::move(*raw), {}, {}};
+  LoadedValues& loaded = loaded_;
+  if (loaded.chunk == chunk) return {};
+  loaded.chunk.reset();
+  loaded.parts.clear();
+  Bytes& stored = loaded.found.stored;
+  for (Bytes* buffer : {&stored, &loaded.raw, &loaded.joined}) {
+    if (buffer->size() > kKeptBuffer) *buffer = {};
+  }
+  GOLDENTRACE_RETURN_IF_ERROR(read_stored(chunk, loaded.found));
+  const ChunkHeader& header = loaded.found.header;
+  // Not held against the chunk's content hash: what is taken of it is proven by hashes of its own.
+  if (header.codec == Codec::kNone && header.item_size == 0 && stored.size() == header.raw_size) {
+    stored.swap(loaded.raw);
+  } else if (Status status = decompressor_.decode(header, stored, loaded.raw); !status.ok()) {
+    return {status.code(),
+            at_offset(name(), loaded.found.offset + kChunkHeaderSize, status.message())};
+  }
   auto values = decode_values(loaded.raw);
   if (!values.ok()) return at_chunk(chunk, values.status());
   loaded.data = values->data;
@@ -371,15 +394,39 @@ Status TraceReader::load_values(std::uint32_t chunk) const {
     at += part.length;
   }
   std::ranges::sort(loaded.parts, {}, place_of<LoadedPart>);
-  loaded_ = std::move(loaded);
+  loaded.chunk = chunk;
   return {};
 }
 
-// The part that the index tells of, in the chunk that was loaded last; null when it isn't there.
-const TraceReader::LoadedPart* TraceReader::find_part(const ValueEntry& entry) const {
+// The part that the index tells of, in a value of `size` bytes of which `done` came before.
+Result<std::span<const std::byte>> TraceReader::load_part(const ValueEntry& entry,
+                                                          std::uint64_t done,
+                                                          std::uint64_t size) const {
+  GOLDENTRACE_RETURN_IF_ERROR(load_values(entry.chunk));
   const auto found =
-      std::ranges::lower_bound(loaded_->parts, place_of(entry), {}, place_of<LoadedPart>);
-  return found == loaded_->parts.end() || place_of(*found) != place_of(entry) ? nullptr : &*found;
+      std::ranges::lower_bound(loaded_.parts, place_of(entry), {}, place_of<LoadedPart>);
+  if (found == loaded_.parts.end() || place_of(*found) != place_of(entry)) {
+    return at_chunk(entry.chunk, {Code::kCorrupt, "value is not where the index says"});
+  }
+  // Parts that follow one another and add up to their total fit into `size`.
+  if (found->offset != done || found->total != size) {
+    return Status(Code::kCorrupt,
+                  name() + ": parts of value " + to_hex(entry.hash) + " are missing");
+  }
+  return loaded_.data.subspan(found->at, found->length);
+}
+
+Result<std::span<const std::byte>> TraceReader::view_value(const Hash128& hash) const {
+  const auto entries = parts_of(hash);
+  if (entries.size() != 1) {
+    auto bytes = value(hash);
+    if (!bytes.ok()) return bytes.status();
+    loaded_.joined = std::move(*bytes);
+    return std::span<const std::byte>(loaded_.joined);
+  }
+  const auto bytes = load_part(entries[0], 0, entries[0].length);
+  if (bytes.ok() && hash_bytes(*bytes) != hash) return wrong_hash(hash);
+  return bytes;
 }
 
 Status TraceReader::read_value(const Hash128& hash, std::span<std::byte> out) const {
@@ -400,24 +447,17 @@ Status TraceReader::visit_value(const Hash128& hash, const TakeBytes& take) cons
   std::uint64_t done = 0;
   HashStream digest;
   for (const ValueEntry& entry : entries) {
-    GOLDENTRACE_RETURN_IF_ERROR(load_values(entry.chunk));
-    const LoadedPart* found = find_part(entry);
-    if (found == nullptr) {
-      return at_chunk(entry.chunk, {Code::kCorrupt, "value is not where the index says"});
-    }
-    // Parts that follow one another and add up to their total fit into `size`.
-    if (found->offset != done || found->total != *size) {
-      return {Code::kCorrupt, name() + ": parts of value " + to_hex(hash) + " are missing"};
-    }
-    const auto bytes = loaded_->data.subspan(found->at, found->length);
-    digest.add(bytes);
-    GOLDENTRACE_RETURN_IF_ERROR(take(bytes));
-    done += found->length;
+    const auto bytes = load_part(entry, done, *size);
+    if (!bytes.ok()) return bytes.status();
+    digest.add(*bytes);
+    GOLDENTRACE_RETURN_IF_ERROR(take(*bytes));
+    done += bytes->size();
   }
-  if (digest.finish() != hash) {
-    return {Code::kCorrupt, name() + ": value " + to_hex(hash) + " does not hash to its name"};
-  }
-  return {};
+  return digest.finish() == hash ? Status() : wrong_hash(hash);
+}
+
+Status TraceReader::wrong_hash(const Hash128& hash) const {
+  return {Code::kCorrupt, name() + ": value " + to_hex(hash) + " does not hash to its name"};
 }
 
 Result<bool> ProgramReader::next() {

@@ -17,6 +17,7 @@
 #include "src/base/status.h"
 #include "src/event/dictionary.h"
 #include "src/format/codec.h"
+#include "src/format/compression.h"
 #include "src/format/scan.h"
 
 namespace goldentrace {
@@ -39,7 +40,8 @@ class TraceReader {
   // Where the readable part of a file without footer ends; none when the file is whole.
   [[nodiscard]] std::optional<std::uint64_t> cut_at() const { return cut_at_; }
 
-  // Checks the stored bytes of every chunk against their checksums, at reading speed.
+  // Checks the stored bytes of every chunk against their checksums, at reading speed; those of
+  // chunks that have been read were checked then.
   Status check_bytes() const;
 
   // Chunk `i` as it is stored, checked against its checksum, its index entry and its number. The
@@ -65,6 +67,9 @@ class TraceReader {
   [[nodiscard]] std::optional<std::uint64_t> value_size(const Hash128& hash) const;
   // kNotFound when no bytes are kept under `hash`.
   Result<Bytes> value(const Hash128& hash) const;
+  // The bytes where this reader has them, proven to have this hash; until it is next asked for a
+  // value.
+  Result<std::span<const std::byte>> view_value(const Hash128& hash) const;
   // Into memory of the caller's, value_size(hash) bytes. The bytes are proven to have this hash.
   Status read_value(const Hash128& hash, std::span<std::byte> out) const;
   // Hands the value's bytes to `take` part by part, so that memory is that of one part. The first
@@ -81,9 +86,11 @@ class TraceReader {
   Status open_cut();
   Status open_header_and_summary();
   [[nodiscard]] std::span<const ValueEntry> parts_of(const Hash128& hash) const;
+  Status read_stored(std::size_t i, FoundChunk& found) const;
   Status load_values(std::uint32_t chunk) const;
-  struct LoadedPart;
-  const LoadedPart* find_part(const ValueEntry& entry) const;
+  Result<std::span<const std::byte>> load_part(const ValueEntry& entry, std::uint64_t done,
+                                               std::uint64_t size) const;
+  [[nodiscard]] Status wrong_hash(const Hash128& hash) const;
 
   std::unique_ptr<ByteSource> source_;
   Index index_;
@@ -91,17 +98,21 @@ class TraceReader {
   std::optional<std::uint64_t> cut_at_;
   Header header_;
   Summary summary_;
+  mutable std::vector<bool> checked_;  // chunks that match their checksums
   // The values chunk decoded last: neighbouring small values share one.
   struct LoadedPart : ValuePart {
     std::uint64_t at = 0;  // in `data`
   };
   struct LoadedValues {
-    std::uint32_t chunk = 0;
+    std::optional<std::uint32_t> chunk;
+    FoundChunk found;
     Bytes raw;
     std::span<const std::byte> data;  // into raw
     std::vector<LoadedPart> parts;    // by hash, offset and length
+    Bytes joined;                     // a value of several parts
   };
-  mutable std::optional<LoadedValues> loaded_;
+  mutable LoadedValues loaded_;
+  mutable Decompressor decompressor_;
 
   friend class ProgramReader;
 };

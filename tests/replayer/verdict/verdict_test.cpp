@@ -281,6 +281,32 @@ TEST(Replay, GivesNoAnswerForFilesThatAreNoWholeTraces) {
   EXPECT_EQ(run_replay({missing, whole}).status().code(), Code::kNotFound);
 }
 
+// Wherever the damage is: in values that no comparison needs, in what follows other inputs.
+TEST(Replay, GivesNoAnswerForADamagedFile) {
+  const TempFolder folder;
+  const MadeRun oracle = sample_run(2, 4, Keep::kValues);
+  MadeRun near = oracle;
+  disturb(values_of(near, 0, 2), 0.02);
+  MadeRun other = oracle;
+  other.text.requests[0].prompt = "Hallo";
+  const std::string whole = write_run(folder, "whole.fb", oracle);
+  for (const MadeRun& run : {near, other}) {
+    const std::string path = write_run(folder, "candidate.fb", run);
+    ASSERT_TRUE(run_replay({path, whole}).ok());
+    std::string bytes = *read_text_file(path, 1 << 20);
+    for (std::size_t i = 0; i < bytes.size(); i += 11) {
+      bytes[i] ^= 0x10;
+      const std::string damaged = folder.write("damaged.fb", bytes);
+      for (const auto& report : {run_replay({damaged, whole}), run_replay({whole, damaged})}) {
+        const bool cut = report.ok() && !(report->candidate.doubts.incomplete.empty() &&
+                                          report->oracle.doubts.incomplete.empty());
+        EXPECT_TRUE(!report.ok() || cut) << "byte " << i << " of " << bytes.size();
+      }
+      bytes[i] ^= 0x10;
+    }
+  }
+}
+
 TEST(Replay, GivesNoAnswerForAProgramThatLacksACall) {
   MadeRun broken = sample_run();
   broken.counters = {

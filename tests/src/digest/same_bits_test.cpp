@@ -1,7 +1,6 @@
 // The digests have the same bits by every instruction set of this machine, by one thread and by
 // several, of memory without gaps and with them, and whatever mode the processor is in.
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <array>
 #include <atomic>
@@ -16,6 +15,7 @@
 #include "src/digest/digest.h"
 #include "src/digest/leaf_hash.h"
 #include "tests/src/digest/reference.h"
+#include "tests/support/instruction_set.h"
 
 namespace goldentrace {
 namespace {
@@ -23,6 +23,7 @@ namespace {
 using testing::contents;
 using testing::Elements;
 using testing::expect_same;
+using testing::InstructionSet;
 using testing::kRealFloats;
 
 constexpr DigestOptions kBoth = {.stats = true, .sketch = true};
@@ -38,21 +39,6 @@ void expect_same(const Digest& got, const Digest& want) {
   expect_same(got.stats, want.stats);
   expect_same(got.sketch, want.sketch);
 }
-
-// What Highway takes while this lives.
-class InstructionSet {
- public:
-  explicit InstructionSet(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(target);
-  }
-  ~InstructionSet() {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  InstructionSet(const InstructionSet&) = delete;
-  InstructionSet& operator=(const InstructionSet&) = delete;
-};
 
 class SameBits : public ::testing::TestWithParam<DType> {};
 
@@ -234,6 +220,26 @@ TEST(LeafHash, IsTheSameByEveryInstructionSet) {
     if (__builtin_cpu_supports("avx2") != 0) expect_wanted(leaf_hash_avx2);
     if (__builtin_cpu_supports("avx512f") != 0) expect_wanted(leaf_hash_avx512);
     expect_wanted(leaf_hash());
+  }
+}
+
+TEST(Xxh3, IsTheSameByEveryInstructionSet) {
+  std::vector<unsigned char> bytes(70'003);
+  std::mt19937 random(8);
+  for (unsigned char& byte : bytes) byte = static_cast<unsigned char>(random());
+  for (const std::size_t size : {0u, 1u, 3u, 4u, 8u, 9u, 16u, 17u, 128u, 129u, 240u, 241u, 1024u,
+                                 1025u, 4096u, 65'537u, 70'000u}) {
+    for (const std::size_t shift : {0u, 1u, 3u}) {
+      const unsigned char* const data = bytes.data() + shift;
+      const std::uint64_t want = xxh3_baseline(data, size);
+      if (__builtin_cpu_supports("avx2") != 0) {
+        EXPECT_EQ(xxh3_avx2(data, size), want);
+      }
+      if (__builtin_cpu_supports("avx512f") != 0) {
+        EXPECT_EQ(xxh3_avx512(data, size), want);
+      }
+      EXPECT_EQ(xxh3()(data, size), want);
+    }
   }
 }
 #endif

@@ -127,10 +127,28 @@ TEST(Trace, LongValuesAreSplitAndStandAlone) {
   for (const Bytes& bytes : {small, value, other}) {
     EXPECT_EQ((*reader)->value_size(hash_bytes(bytes)), bytes.size());
     EXPECT_EQ(*(*reader)->value(hash_bytes(bytes)), bytes);
+    const auto view = (*reader)->view_value(hash_bytes(bytes));
+    ASSERT_TRUE(view.ok()) << view.status().message();
+    EXPECT_TRUE(std::ranges::equal(*view, bytes));
     Bytes wrong(bytes.size() - 1);
     EXPECT_EQ((*reader)->read_value(hash_bytes(bytes), wrong).code(), Code::kCorrupt);
   }
   EXPECT_EQ((*reader)->value_size({1, 1}), std::nullopt);
+  EXPECT_EQ((*reader)->view_value({1, 1}).status().code(), Code::kNotFound);
+}
+
+TEST(Trace, BytesThatAreNotWhatTheyAreKeptUnderAreRefused) {
+  Bytes file;
+  auto writer = TraceWriter::create(write_memory(&file), testing::sample_header(), {});
+  const Bytes value(500, std::byte{3});
+  ASSERT_TRUE((*writer)->write_value({1, 2}, value, 2).ok());
+  ASSERT_TRUE((*writer)->write_value(hash_bytes(value), value, 2).ok());
+  ASSERT_TRUE((*writer)->close({}).ok());
+  const auto reader = TraceReader::open(open_memory("t", file));
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_EQ((*reader)->view_value({1, 2}).status().code(), Code::kCorrupt);
+  EXPECT_EQ((*reader)->value({1, 2}).status().code(), Code::kCorrupt);
+  EXPECT_TRUE((*reader)->view_value(hash_bytes(value)).ok());
 }
 
 // Values longer than kMaxValuePart are too big for a unit test; the same parts, made by hand.
