@@ -59,6 +59,7 @@ struct HfOptions {
   bool ignore_eos = false;
   bool strict = false;
   bool selfcheck = false;
+  std::vector<std::string> calibrate;
   bool dry_run = false;
   goldentrace::KeepOptions keep;
   std::string python;
@@ -196,6 +197,7 @@ Status record_hf(const HfOptions& options, const std::vector<std::string>& comma
       {"command", command},
       {"strict", options.strict},
       {"selfcheck", options.selfcheck},
+      {"calibrate", options.calibrate},
       {"replay", (program_folder() / "replay").string()},
   };
   std::string python = options.python;
@@ -283,6 +285,13 @@ int main(int argc, char** argv) {
                "lacks, or that drops out");
   hf->add_flag("--selfcheck", options.selfcheck,
                "prove the recording: same logits without it, causal, no hidden writes, verified");
+  hf->add_option("--calibrate", options.calibrate,
+                 "run the model again in these ways, and write how far rounding moves each output "
+                 "into the trace: fp32,threads,attn,perturb,batch,prefill")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::IsMember({"fp32", "threads", "attn", "perturb", "batch", "prefill"}))
+      ->always_capture_default(false);
   add_keep_options(*hf, options.keep);
   hf->add_flag("--dry-run", options.dry_run,
                "run the prefill and one step, write nothing, and say what recording would cost");

@@ -72,6 +72,7 @@ enum class Evidence : std::uint8_t {
   kValues,  // relative L2 distance of all elements
   kStats,   // a lower bound of it, from norms, sums, extremes and counts
   kNone,    // neither side kept enough
+  kSketch,  // an estimate of it, from sketches
 };
 const char* evidence_name(Evidence evidence);
 
@@ -120,7 +121,9 @@ struct OpsReport {
   std::uint64_t outputs = 0;     // compared: written by matched calls, with a hash on both sides
   std::uint64_t identical = 0;
   std::uint64_t differing_calls = 0;  // matched calls with an output that is not identical
-  std::uint64_t in_band = 0;          // by values
+  std::uint64_t in_band = 0;          // by values or sketches
+  std::uint64_t by_sketch = 0;        // differing outputs that sketches measure
+  std::uint64_t measured_bands = 0;   // differing outputs whose band the oracle's trace has
   std::uint64_t not_refuted = 0;      // by stats: the lower bound is inside the band
   std::uint64_t out_of_band = 0;
   std::uint64_t not_judged = 0;  // differ, but too few elements or too little kept to judge
@@ -178,7 +181,8 @@ struct Side {
   std::string path;
   std::string description;  // "transformers 5.24.0 eager bfloat16, torch 2.15.0, cpu"
   std::uint64_t calls = 0;
-  std::uint64_t losses = 0;  // sum of what was counted as loss or error while recording
+  std::uint64_t losses = 0;      // sum of what was counted as loss or error while recording
+  std::string calibration = {};  // what its bands were measured from
   Doubts doubts = {};
 };
 

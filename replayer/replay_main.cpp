@@ -20,12 +20,14 @@
 #include <utility>
 #include <vector>
 
+#include "replayer/execute/float32_twin.h"
 #include "replayer/replay.h"
 #include "replayer/report/format.h"
 #include "replayer/report/json.h"
 #include "replayer/report/recovery.h"
 #include "replayer/report/show.h"
 #include "replayer/report/text.h"
+#include "replayer/tools/calibrate.h"
 #include "replayer/tools/check.h"
 #include "replayer/tools/export.h"
 #include "replayer/tools/trim.h"
@@ -204,6 +206,27 @@ int run_export(const goldentrace::ExportOptions& options) {
   return delivered.ok() ? 0 : fail(delivered);
 }
 
+int run_calibrate(goldentrace::CalibrateOptions options) {
+#ifdef GOLDENTRACE_WITH_TORCH
+  options.float32_twin = goldentrace::float32_twin;
+#else
+  if (!options.weights.empty()) {
+    return fail({Code::kUnsupported, "--weights: this replay was built without LibTorch"});
+  }
+#endif
+  const auto report = goldentrace::calibrate(options);
+  if (!report.ok()) return fail(report.status());
+  std::string text = options.output + ": bands of " + grouped(report->outputs) + " of " +
+                     counted(report->writes, "output", "outputs") + "\n";
+  for (const auto& twin : report->twins) {
+    text += "  " + twin.name + "   " + counted(twin.outputs, "output", "outputs") + ", median " +
+            goldentrace::percent(twin.median) + ", largest " + goldentrace::percent(twin.largest) +
+            "\n";
+  }
+  const Status delivered = deliver(text, "", "");
+  return delivered.ok() ? 0 : fail(delivered);
+}
+
 int run_trim(const goldentrace::TrimOptions& options) {
   const auto report = goldentrace::trim(options);
   if (!report.ok()) return fail(report.status());
@@ -333,6 +356,34 @@ void add_export(CLI::App& app, goldentrace::ExportOptions& options, Run& run) {
   command->callback([&] { run = [&] { return run_export(options); }; });
 }
 
+void add_calibrate(CLI::App& app, goldentrace::CalibrateOptions& options, Run& run) {
+  CLI::App* command =
+      app.add_subcommand("calibrate", "write the oracle's trace with bands that its twins give");
+  command->footer(
+      "A twin is a trace of the same tokens by the same model that may round otherwise: other\n"
+      "threads, another attention, the prompt in a batch, all tokens in one prefill. record hf\n"
+      "--calibrate makes them and does this.");
+  command->add_option("TRACE", options.trace, "the oracle's trace")->required();
+  command->add_option("-o,--output", options.output, "trace to write")->required();
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--twin",
+          [&options](const std::vector<std::string>& all) {
+            for (const std::string& text : all) {
+              const std::size_t equals = text.find('=');
+              if (equals == text.npos)
+                throw CLI::ValidationError("'" + text + "' is no NAME=TRACE");
+              options.twins.push_back({text.substr(0, equals), text.substr(equals + 1)});
+            }
+          },
+          "a twin and what it is called; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("NAME=TRACE");
+  command->add_option("--weights", options.weights,
+                      "also execute the program in float32 with these, as a twin");
+  command->callback([&] { run = [&] { return run_calibrate(options); }; });
+}
+
 void add_trim(CLI::App& app, goldentrace::TrimOptions& options, Run& run) {
   CLI::App* command = app.add_subcommand("trim", "write a smaller trace");
   command->footer(
@@ -423,10 +474,10 @@ int main(int argc, char** argv) {
                  "how far to look: tokens (text, ids, configuration, logits), bands (every call "
                  "against its band) or local (every call from its own inputs); default is all that "
                  "the evidence allows")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, goldentrace::Depth>{
-          {"tokens", goldentrace::Depth::kTokens},
-          {"bands", goldentrace::Depth::kBands},
-          {"local", goldentrace::Depth::kLocal}}));
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, goldentrace::Depth>{{"tokens", goldentrace::Depth::kTokens},
+                                                    {"bands", goldentrace::Depth::kBands},
+                                                    {"local", goldentrace::Depth::kLocal}}));
   app.add_flag("--strict", options.strict,
                "with --weights: rounding at other points than eager is a difference")
       ->needs(weights);
@@ -441,11 +492,13 @@ int main(int argc, char** argv) {
   goldentrace::CheckOptions check_options;
   goldentrace::ExportOptions export_options;
   goldentrace::TrimOptions trim_options;
+  goldentrace::CalibrateOptions calibrate_options;
   add_verify(app, verify_options, json_path, run);
   add_show(app, shown, show_options, run);
   add_check(app, check_options, json_path, run);
   add_export(app, export_options, run);
   add_trim(app, trim_options, run);
+  add_calibrate(app, calibrate_options, run);
 
   std::string damaged;
   std::string recovered;

@@ -22,12 +22,21 @@ Status MatchedSteps::go_to(std::uint64_t number, std::uint32_t step) {
   const Alignment alignment = align(want_.calls, got_.calls);
   std::set<std::uint32_t> taken;  // of the candidate's calls
   for (const auto& [left, right] : alignment.matched) {
-    if (std::ranges::binary_search(alignment.uncertain, left)) continue;
+    if (std::ranges::binary_search(alignment.uncertain, left) ||
+        !holds_rows(want_.calls[left], got_.calls[right])) {
+      continue;
+    }
     match_[want_.calls[left].number] = right;
     taken.insert(right);
   }
   match_module_outputs(taken);
   return {};
+}
+
+bool MatchedSteps::holds_rows(const StepCall& want, const StepCall& got) const {
+  return std::ranges::equal(
+      want.outputs, got.outputs,
+      [&](const Output& mine, const Output& theirs) { return holds_row(mine, theirs, row_); });
 }
 
 // "[1, 96, 128]" of "bfloat16 [1, 96, 128]".
@@ -55,7 +64,8 @@ void MatchedSteps::match_module_outputs(const std::set<std::uint32_t>& taken) {
     if (taken.contains(right->second)) continue;
     if (want.outputs.size() == 1 && got.outputs.size() == 1 &&
         is_real_float(want.outputs[0].dtype) && is_real_float(got.outputs[0].dtype) &&
-        sizes_of(want.outputs[0]) == sizes_of(got.outputs[0])) {
+        (row_.count > 1 ? holds_row(want.outputs[0], got.outputs[0], row_)
+                        : sizes_of(want.outputs[0]) == sizes_of(got.outputs[0]))) {
       match_[want.number] = right->second;
     }
   }

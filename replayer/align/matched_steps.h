@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "replayer/align/batch.h"
 #include "replayer/align/step_reader.h"
 
 namespace goldentrace {
@@ -15,9 +16,10 @@ namespace goldentrace {
 class MatchedSteps {
  public:
   // Both must outlive this.
-  MatchedSteps(const TraceReader& oracle, const TraceReader& candidate)
-      : oracle_(oracle, names_, StepReader::Floats::kAlike),
-        candidate_(candidate, names_, StepReader::Floats::kAlike) {}
+  MatchedSteps(const TraceReader& oracle, const TraceReader& candidate, const BatchRow& row)
+      : row_(row),
+        oracle_(oracle, names_, {.floats = true, .leading = row.count > 1}),
+        candidate_(candidate, names_, {.floats = true, .leading = row.count > 1}) {}
 
   // Goes to the run of calls that holds the oracle's call `number` of `step`.
   Status go_to(std::uint64_t number, std::uint32_t step);
@@ -35,9 +37,11 @@ class MatchedSteps {
   [[nodiscard]] const Names& names() const { return names_; }
 
  private:
+  [[nodiscard]] bool holds_rows(const StepCall& want, const StepCall& got) const;
   [[nodiscard]] std::string_view sizes_of(const Output& output) const;
   void match_module_outputs(const std::set<std::uint32_t>& taken);
 
+  const BatchRow row_;
   Names names_;
   StepReader oracle_;
   StepReader candidate_;

@@ -29,15 +29,20 @@ const StepReader::Shape& StepReader::shape_of(std::uint32_t tensor) {
   const auto [found, added] = shapes_.try_emplace(std::uint64_t{described.geometry} << 8 | dtype);
   if (added) {
     std::string text = program_.dictionary().describe_tensor(tensor);
-    found->second.key = found->second.name = names_.id(text);
-    if (floats_ == Floats::kAlike && is_real_float(described.dtype)) {
-      found->second.key = names_.id(text.replace(0, text.find(' '), "float"));
+    found->second.name = names_.id(text);
+    if (alike_.floats && is_real_float(described.dtype)) {
+      text.replace(0, text.find(' '), "float");
     }
+    if (alike_.leading) {
+      const std::size_t first = text.find('[') + 1;
+      text.replace(first, text.find_first_of(",]", first) - first, "*");
+    }
+    found->second.key = names_.id(text);
   }
   return found->second;
 }
 
-StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
+Result<StepCall> StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
   const Call& call = chunk.calls[i];
   StepCall out;
   if (!spare_.empty()) {
@@ -63,6 +68,9 @@ StepCall StepReader::convert(const ProgramChunk& chunk, std::size_t i) {
     output.hash = write.hash;
     if ((write.flags & kWriteStats) != 0) output.stats = chunk.stats[write.stats_index];
     if ((write.flags & kWriteSketch) != 0) output.sketch = chunk.sketches[write.sketch_index];
+    const auto noise = bands_.next(out.number);
+    if (!noise.ok()) return noise.status();
+    output.noise = *noise;
     const Shape& shape = shape_of(write.tensor);
     output.shape = shape.name;
     out.key = out.key * 0x9e3779b97f4a7c15ull + shape.key + 1;
@@ -109,7 +117,9 @@ Result<bool> StepReader::next(StepCalls& step) {
     } else if (step.step != number) {
       return true;
     }
-    step.calls.push_back(convert(chunk, at_++));
+    auto call = convert(chunk, at_++);
+    if (!call.ok()) return call.status();
+    step.calls.push_back(std::move(*call));
   }
   return !step.calls.empty();
 }

@@ -36,6 +36,7 @@ struct Output {
   Hash128 hash;
   Stats stats;    // when kWriteStats
   Sketch sketch;  // when kWriteSketch
+  BandReader::Band noise;
   std::uint64_t elements = 0;
   std::uint32_t storage = 0;  // the trace's own id
   std::uint32_t shape = 0;    // name id of "bfloat16 [1, 96, 128]"
@@ -58,14 +59,17 @@ struct StepCalls {
   std::vector<StepCall> calls;
 };
 
+// What makes no difference to a call's key.
+struct KeysAlike {
+  bool floats = false;   // real float dtypes: a run in another one has the same calls
+  bool leading = false;  // the first size of its outputs: one run has a batch
+};
+
 class StepReader {
  public:
-  enum class Floats : std::uint8_t { kByDtype, kAlike };
-
-  // Both must outlive this. With kAlike, calls whose outputs differ only in their real float dtypes
-  // have equal keys: a run in another dtype has the same calls.
-  StepReader(const TraceReader& trace, Names& names, Floats floats = Floats::kByDtype)
-      : program_(trace), names_(names), floats_(floats) {}
+  // Both must outlive this.
+  StepReader(const TraceReader& trace, Names& names, KeysAlike alike = {})
+      : program_(trace), bands_(trace), names_(names), alike_(alike) {}
 
   // The next run of calls of one step; false at the end of the program.
   Result<bool> next(StepCalls& step);
@@ -76,15 +80,16 @@ class StepReader {
     std::uint64_t key = 0;   // its part in a call's key
   };
 
-  StepCall convert(const ProgramChunk& chunk, std::size_t i);
+  Result<StepCall> convert(const ProgramChunk& chunk, std::size_t i);
   const Shape& shape_of(std::uint32_t tensor);
   void read_arguments(const ProgramChunk& chunk, const Call& call, StepCall& out);
   std::uint32_t scope_name(std::uint32_t scope);
   std::uint32_t op_name(std::uint32_t op);
 
   ProgramReader program_;
+  BandReader bands_;
   Names& names_;
-  const Floats floats_;
+  const KeysAlike alike_;
   std::size_t at_ = 0;
   bool started_ = false;
   bool finished_ = false;

@@ -90,6 +90,23 @@ Distance distance_from_values(DType dtype, std::span<const std::byte> want,
   return distance;
 }
 
+Distance distance_from_sketches(const Sketch& want, const Sketch& got, double norm) {
+  double squares = 0;
+  for (std::size_t k = 0; k < want.size(); ++k) {
+    const double d = static_cast<double>(got[k]) - static_cast<double>(want[k]);
+    squares += d * d;
+  }
+  Distance distance;
+  distance.difference = std::sqrt(squares);
+  distance.norm = norm;
+  return distance;
+}
+
+double measured_band(double largest, DType dtype) {
+  constexpr double kTimes = 3;
+  return std::max(kTimes * largest, unit_roundoff(dtype));
+}
+
 Distance distance_from_stats(const Stats& want, const Stats& got) {
   Distance distance;
   note_count("NaN", want.nan, got.nan, distance);

@@ -62,6 +62,14 @@ class PooledDistance {
 Distance distance_from_values(DType dtype, std::span<const std::byte> want,
                               std::span<const std::byte> got);
 
+// An estimate of the distance, which sketches give with a standard error of 9 %. `norm` is the
+// oracle's tensor's. Infinite or NaN elements are not in it.
+Distance distance_from_sketches(const Sketch& want, const Sketch& got, double norm);
+
+// The band for an output whose rounding was measured: `largest` of a few runs is no upper bound of
+// what another may do, and no element is known better than its dtype has it.
+double measured_band(double largest, DType dtype);
+
 // A lower bound of the distance, which is all that stats can give: with n ordinary elements,
 //   ||got - want|| >= | ||got|| - ||want|| |           (triangle inequality)
 //   ||got - want|| >= | sum got - sum want | / sqrt(n)  (Cauchy-Schwarz)

@@ -164,8 +164,7 @@ void Interpreter::make_unread(std::uint32_t storage) {
 }
 
 at::Tensor Interpreter::decode_tensor(std::uint32_t id) {
-  const bool as_lent =
-      dtypes_ == Dtypes::kRecorded && !writes_argument_ && memory_.is_lent(id);
+  const bool as_lent = dtypes_ == Dtypes::kRecorded && !writes_argument_ && memory_.is_lent(id);
   if (!as_lent) make_unread(dictionary_.tensor(id).storage);
   if (writes_argument_ && memory_.reinterprets(id)) {
     throw CannotRun{"writes other dtype's bits into promoted memory"};

@@ -89,9 +89,10 @@ using CutKey =
 class LocalRun {
  public:
   LocalRun(const TraceReader& oracle, const TraceReader& candidate, const Checkpoint& checkpoint,
-           const LocalOptions& options, Beside beside, LocalReport& report)
+           const LocalOptions& options, const BatchRow& row, Beside beside, LocalReport& report)
       : oracle_(oracle),
         candidate_(candidate),
+        row_(row),
         options_(options),
         calls_(std::max<std::uint64_t>(1, oracle.summary().calls)),
         beside_(beside),
@@ -100,7 +101,7 @@ class LocalRun {
                    {wide_dtypes(options),
                     beside == Beside::kEager ? Promotion::kNone : wide_dtypes(options)},
                    Alignment::kAny),
-        steps_(oracle, candidate) {
+        steps_(oracle, candidate, row) {
     execution_.set_weight_cache(options.weight_cache.value_or(available_memory() / 2));
   }
 
@@ -158,7 +159,7 @@ class LocalRun {
       return got != nullptr && output < got->outputs.size() ? &got->outputs[output] : nullptr;
     };
     const auto ran = execution_.run([&](const Write& write, std::size_t output) {
-      return control(call, write, output_of(output));
+      return control(call, write, output, output_of(output));
     });
     if (!ran.ok()) return ran.status();
     if (!*ran) {
@@ -175,11 +176,18 @@ class LocalRun {
 
   // The bytes that stand for this output's control: the candidate's where it has them, else the
   // oracle's. Empty when neither keeps any.
-  Result<Bytes> control(const Call& call, const Write& write, const Output* got) const {
+  Result<Bytes> control(const Call& call, const Write& write, std::size_t output,
+                        const Output* got) const {
     // What was chosen outside every module is the next token, and both were given the same.
     if (dictionary().scope(call.scope).empty()) got = nullptr;
-    if (got != nullptr && candidate_.has_value(got->hash)) return candidate_.value(got->hash);
-    return execution_.recorded_control(write);
+    if (got == nullptr || !candidate_.has_value(got->hash)) {
+      return execution_.recorded_control(write);
+    }
+    const auto whole = candidate_.view_value(got->hash);
+    if (!whole.ok()) return whole.status();
+    const StepCall& want = steps_.oracle(execution_.number());
+    const std::span<const std::byte> mine = row_of(*whole, want.outputs[output], *got, row_);
+    return Bytes(mine.begin(), mine.end());
   }
 
   // Compares one output, and puts what stands for it from now on into both memories.
@@ -191,23 +199,21 @@ class LocalRun {
     const bool random = (call.flags & kCallRandom) != 0;
     if (!is_real_float(dtype) || random) {
       if (!random && (write.flags & kWriteDecision) == 0) return {};
-      return take_control(call, write, got);
+      return take_control(call, write, output, got);
     }
     if (first_pass()) ++report_.outputs;
     const bool judged = !is_rerouted(call);
     if (!judged && first_pass()) ++report_.rerouted_outputs;
     if (!first_pass()) round(write);
     const std::uint64_t elements = want.outputs[output].elements;
-    const auto bytes = got != nullptr && is_real_float(got->dtype) && got->elements == elements
-                           ? candidate_.value_size(got->hash)
-                           : std::nullopt;
-    if (!bytes) return {};
-    if (*bytes != elements * item_size(got->dtype)) {
+    if (got == nullptr || !is_real_float(got->dtype) || !candidate_.has_value(got->hash)) return {};
+    const auto whole = candidate_.view_value(got->hash);
+    if (!whole.ok()) return whole.status();
+    const std::span<const std::byte> value = row_of(*whole, want.outputs[output], *got, row_);
+    if (value.size() != elements * item_size(got->dtype)) {
       return {Code::kCorrupt,
               candidate_.name() + ": a stored value has another size than its tensor"};
     }
-    value_.resize(*bytes);
-    GOLDENTRACE_RETURN_IF_ERROR(candidate_.read_value(got->hash, value_));
 
     const bool asked = judged && call.step >= options_.first_step;
     const CutKey key{call.step == 0, want.scope, want.op, ordinal, output};
@@ -218,13 +224,13 @@ class LocalRun {
         cut.ordinal = ordinal;
         cut.output = output;
       }
-      measure(cut, write, got->dtype);
+      measure(cut, write, {value.data(), got->dtype});
     }
-    const at::Tensor value =
-        at::from_blob(value_.data(), dictionary().geometry_of(write.tensor).sizes,
-                      at::TensorOptions().dtype(scalar_type(got->dtype)));
+    const at::Tensor taken = at::from_blob(const_cast<std::byte*>(value.data()),
+                                           dictionary().geometry_of(write.tensor).sizes,
+                                           at::TensorOptions().dtype(scalar_type(got->dtype)));
     for (const std::size_t side : {kWide, kBeside}) {
-      execution_.memory(side).tensor(write.tensor).copy_(value);
+      execution_.memory(side).tensor(write.tensor).copy_(taken);
     }
     return {};
   }
@@ -241,14 +247,13 @@ class LocalRun {
     cut.exact = moves_numbers(cut.op);
   }
 
-  // Of the candidate's value, in value_.
-  void measure(LocalCut& cut, const Write& write, DType dtype) {
+  void measure(LocalCut& cut, const Write& write, const FloatArray& candidate) {
     const at::Tensor wide = execution_.memory(kWide).tensor(write.tensor).contiguous();
     const at::Tensor beside = execution_.memory(kBeside).tensor(write.tensor).contiguous();
     const std::int64_t channels = wide.dim() == 0 ? 1 : std::max<std::int64_t>(1, wide.size(-1));
     CutValues values;
     values.wide = array_of(wide);
-    values.candidate = {value_.data(), dtype};
+    values.candidate = candidate;
     values.beside = array_of(beside);
     values.recorded = dictionary().tensor(write.tensor).dtype;
     values.channels = static_cast<std::size_t>(channels);
@@ -354,23 +359,29 @@ class LocalRun {
 
   // Which experts a token goes to, say: from there on the candidate's module runs other calls than
   // the oracle's program, and what it gives is taken as it is.
-  void note_decision(const Call& call, const Write& write, const Output* got) {
+  Status note_decision(const Call& call, const Write& write, std::size_t output,
+                       const Output* got) {
     const std::string& scope = dictionary().scope(call.scope);
-    if (got == nullptr || scope.empty() || got->hash == write.hash ||
-        (write.flags & kWriteHashed) == 0 || !candidate_.has_value(got->hash)) {
-      return;
+    if (got == nullptr || scope.empty() || (write.flags & kWriteHashed) == 0 ||
+        !candidate_.has_value(got->hash)) {
+      return {};
     }
+    const StepCall& want = steps_.oracle(execution_.number());
+    const auto mine = output_of_row(candidate_, want.outputs[output], *got, row_);
+    if (!mine.ok()) return mine.status();
+    if (mine->hash == write.hash) return {};
     if (rerouted_step_ != call.step) rerouted_.clear();
     rerouted_step_ = call.step;
     if (rerouted_.emplace(around(scope)).second && first_pass()) {
       report_.rerouted.emplace(std::string(around(scope)), call.step);
     }
+    return {};
   }
 
-  Status take_control(const Call& call, const Write& write, const Output* got) {
+  Status take_control(const Call& call, const Write& write, std::size_t output, const Output* got) {
     const bool explained = is_rerouted(call);  // its inputs are then not the oracle's calls'
-    note_decision(call, write, got);
-    const auto bytes = control(call, write, got);
+    GOLDENTRACE_RETURN_IF_ERROR(note_decision(call, write, output, got));
+    const auto bytes = control(call, write, output, got);
     if (!bytes.ok()) return bytes.status();
     if (bytes->empty()) return {};
     const DType dtype = dictionary().tensor(write.tensor).dtype;
@@ -395,6 +406,7 @@ class LocalRun {
 
   const TraceReader& oracle_;
   const TraceReader& candidate_;
+  const BatchRow row_;
   const LocalOptions& options_;
   const std::uint64_t calls_;
   const Beside beside_;
@@ -402,7 +414,6 @@ class LocalRun {
   Execution execution_;
   MatchedSteps steps_;
   std::map<CutKey, LocalCut>* cuts_ = nullptr;
-  Bytes value_;  // the candidate's, of the output that is looked at
   OutputErrors errors_;
   SliceSums slices_;
   std::uint32_t rerouted_step_ = 0;
@@ -420,9 +431,14 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
                             const Checkpoint& checkpoint, const LocalOptions& options) {
   LocalReport report;
   report.working_dtype = run_dtype(oracle);
+  const auto want = oracle.text();
+  if (!want.ok()) return want.status();
+  auto got = candidate.text();
+  if (!got.ok()) return got.status();
+  const BatchRow row = keep_row_of(*want, *got);
   std::map<CutKey, LocalCut> cuts;
   GOLDENTRACE_RETURN_IF_ERROR(
-      LocalRun(oracle, candidate, checkpoint, options, Beside::kEager, report).run(cuts));
+      LocalRun(oracle, candidate, checkpoint, options, row, Beside::kEager, report).run(cuts));
   report.alarm_rate = kAlarmRate / static_cast<double>(std::max<std::size_t>(1, cuts.size()));
   for (auto& [key, cut] : cuts) {
     // One rounding of each element, of which eager may by luck have made none.
@@ -437,7 +453,8 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
   }
   if (!flagged.empty()) {
     GOLDENTRACE_RETURN_IF_ERROR(
-        LocalRun(oracle, candidate, checkpoint, options, Beside::kRounded, report).run(flagged));
+        LocalRun(oracle, candidate, checkpoint, options, row, Beside::kRounded, report)
+            .run(flagged));
     judge_all(flagged, report);
     for (auto& [key, cut] : flagged) cuts[key] = cut;
   }

@@ -95,6 +95,8 @@ json ops(const OpsReport& ops) {
           {"differing_calls", ops.differing_calls},
           {"in_band", ops.in_band},
           {"not_refuted", ops.not_refuted},
+          {"by_sketch", ops.by_sketch},
+          {"measured_bands", ops.measured_bands},
           {"out_of_band", ops.out_of_band},
           {"not_judged", ops.not_judged},
           {"not_judged_hash_only", ops.hash_only},

@@ -80,7 +80,7 @@ void add_ops(Lines& lines, const ReplayReport& report) {
       text += separator + grouped(number) + what;
       separator = ", ";
     };
-    count(ops.in_band, " in band by values");
+    count(ops.in_band, ops.by_sketch > 0 ? " in band by sketches" : " in band by values");
     count(ops.not_refuted, ops.in_band > 0 ? " by stats" : " in band by stats");
     count(ops.drifted, " drifted");
     count(ops.absorbed, " no effect");
@@ -89,6 +89,11 @@ void add_ops(Lines& lines, const ReplayReport& report) {
     count(ops.hash_only, " by hash only");
     lines.row("  differ", text);
     if (report.local) lines.may_go();
+  }
+  if (ops.measured_bands > 0) {
+    lines.row("  bands", grouped(ops.measured_bands) + " measured by the oracle's twins (" +
+                             report.oracle.calibration + ")");
+    lines.may_go();
   }
   if (ops.worst_in_band) {
     lines.row("  worst", measured(*ops.worst_in_band) + "    " +
@@ -144,9 +149,10 @@ void add_finding(Lines& lines, const OpsReport& ops) {
   const CallDifference& first = *ops.first;
   lines.add("1  " + scope_name(first.scope) + ", " + first.op + "      first call out of band");
   lines.finding("where", where(first));
-  const char* by = first.evidence == Evidence::kValues  ? ", by all elements"
-                   : first.evidence == Evidence::kStats ? ", by norm, sum and extremes"
-                                                        : "";
+  const char* by = first.evidence == Evidence::kValues   ? ", by all elements"
+                   : first.evidence == Evidence::kSketch ? ", by sketches"
+                   : first.evidence == Evidence::kStats  ? ", by norm, sum and extremes"
+                                                         : "";
   lines.finding("error", measured(first) + by);
   std::string before = grouped(ops.compared_before_first) + " outputs fine, " +
                        grouped(ops.identical_before_first) + " identical";

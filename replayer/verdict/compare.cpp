@@ -35,9 +35,10 @@ std::uint64_t count_foreign(const std::vector<StepCall>& calls) {
 class OpsComparison {
  public:
   OpsComparison(const TraceReader& oracle, const TraceReader& candidate, bool given_tokens,
-                DType run_dtype)
+                DType run_dtype, const BatchRow& row)
       : oracle_(oracle),
         candidate_(candidate),
+        row_(row),
         given_tokens_(given_tokens),
         run_band_(default_band(run_dtype)),
         pools_(unit_roundoff(run_dtype)) {}
@@ -62,8 +63,9 @@ class OpsComparison {
   // Visits every step of either side, in order; a side that did not run it has no calls there.
   template <typename Visit>
   Status walk(std::uint32_t last_step, Visit visit) {
-    StepReader oracle_reader(oracle_, names_);
-    StepReader candidate_reader(candidate_, names_);
+    const KeysAlike alike = {.leading = row_.count > 1};
+    StepReader oracle_reader(oracle_, names_, alike);
+    StepReader candidate_reader(candidate_, names_, alike);
     StepCalls want;
     StepCalls got;
     const auto advance = [](StepReader& reader, StepCalls& step) -> Status {
@@ -132,7 +134,9 @@ class OpsComparison {
     const std::size_t outputs = std::min(oracle.outputs.size(), candidate.outputs.size());
     for (std::size_t i = 0; i < outputs; ++i) {
       const Output& want = oracle.outputs[i];
-      const Output& got = candidate.outputs[i];
+      const auto of_row = output_of_row(candidate_, want, candidate.outputs[i], row_);
+      if (!of_row.ok()) return of_row.status();
+      const Output& got = *of_row;
       if (!is_real_float(want.dtype)) without_effect = false;  // it may decide by what it reads
       if (want.shape != got.shape) continue;
       if ((want.flags & got.flags & kWriteHashed) == 0) {
@@ -198,6 +202,9 @@ class OpsComparison {
                  CallDifference& difference) {
     // What a run in bf16 computes in fp32 carries bf16's drift: the run's coarser dtype rules.
     difference.band = std::max(default_band(want.dtype), run_band_);
+    // Where no run moved it, nothing says how far another may.
+    const bool measured = want.noise.largest > 0;
+    if (measured) difference.band = measured_band(double{want.noise.largest}, want.dtype);
     Distance distance;
     if (is_integral(want.dtype)) {
       difference.evidence = Evidence::kHash;
@@ -220,11 +227,18 @@ class OpsComparison {
     } else if ((want.flags & got.flags & kWriteStats) != 0) {
       difference.evidence = Evidence::kStats;
       distance = distance_from_stats(want.stats, got.stats);
+      // What is not finite is told by stats alone.
+      if (!distance.non_finite && (want.flags & got.flags & kWriteSketch) != 0) {
+        difference.evidence = Evidence::kSketch;
+        distance = distance_from_sketches(want.sketch, got.sketch, distance.norm);
+        ++report_.by_sketch;
+      }
     } else {
       ++report_.not_judged;
       ++report_.hash_only;
       return {};
     }
+    if (measured) ++report_.measured_bands;
     difference.distance = distance.relative();
     difference.note = distance.note;
     pools_.add(key, difference, distance, call, want);
@@ -319,6 +333,7 @@ class OpsComparison {
 
   const TraceReader& oracle_;
   const TraceReader& candidate_;
+  const BatchRow row_;
   const bool given_tokens_;
   const double run_band_;
   Names names_;
@@ -333,8 +348,9 @@ class OpsComparison {
 }  // namespace
 
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
-                              std::uint32_t last_step, bool given_tokens, DType run_dtype) {
-  return OpsComparison(oracle, candidate, given_tokens, run_dtype).run(last_step);
+                              std::uint32_t last_step, bool given_tokens, DType run_dtype,
+                              const BatchRow& row) {
+  return OpsComparison(oracle, candidate, given_tokens, run_dtype, row).run(last_step);
 }
 
 }  // namespace goldentrace

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "replayer/align/batch.h"
 #include "replayer/replay.h"
 #include "src/base/dtype.h"
 #include "src/format/trace_reader.h"
@@ -14,6 +15,7 @@ namespace goldentrace {
 // `given_tokens` nothing follows from which token was chosen: decisions outside every module are
 // then left to the rung of the tokens.
 Result<OpsReport> compare_ops(const TraceReader& oracle, const TraceReader& candidate,
-                              std::uint32_t last_step, bool given_tokens, DType run_dtype);
+                              std::uint32_t last_step, bool given_tokens, DType run_dtype,
+                              const BatchRow& row = {});
 
 }  // namespace goldentrace

@@ -26,7 +26,7 @@ void Pools::add(const PoolKey& key, const CallDifference& difference, const Dist
   }
   distance_of_storage_[want.storage] = difference.distance;
   Pool& pool = pools_[key];
-  pool.band = difference.band;
+  pool.band = std::max(pool.band, difference.band);
   ++pool.steps;
   ++(difference.evidence == Evidence::kStats ? pool.by_stats : pool.by_values);
   if (in_band(difference, distance)) {

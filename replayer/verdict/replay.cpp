@@ -31,6 +31,7 @@ Side describe_side(const TraceReader& trace) {
     if (!part.empty()) side.description += ", " + part;
   }
   side.calls = trace.summary().calls;
+  side.calibration = header.environment_value("calibration");
   side.doubts = doubts_of(header, trace.summary());
   for (const Counter& counter : trace.summary().counters) {
     if (counter.origin != CounterOrigin::kRecording) continue;
@@ -258,6 +259,8 @@ const char* evidence_name(Evidence evidence) {
       return "hash";
     case Evidence::kValues:
       return "values";
+    case Evidence::kSketch:
+      return "sketch";
     case Evidence::kStats:
       return "stats";
     case Evidence::kNone:
@@ -353,6 +356,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
   auto candidate = load(options.candidate);
   if (!candidate.ok()) return candidate.status();
   GOLDENTRACE_RETURN_IF_ERROR(check_comparable(*oracle, *candidate));
+  const BatchRow row = keep_row_of(oracle->text, candidate->text);
   keep_known(*oracle, *candidate);
   keep_known(*candidate, *oracle);
 
@@ -377,7 +381,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
     if (options.depth != Depth::kTokens) {
       auto ops =
           compare_ops(*oracle->trace, *candidate->trace, report.tokens.parted.value_or(kLastStep),
-                      report.tokens.went_on, dtype);
+                      report.tokens.went_on, dtype, row);
       if (!ops.ok()) return ops.status();
       report.ops = std::move(*ops);
     }

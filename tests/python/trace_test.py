@@ -152,7 +152,7 @@ def test_logits_give_the_numbers_of_record_hf(trace, dtype):
     with write(trace) as writer:
         writer.logits(row)
         writer.logits(torch.stack([row, row], 1)[:, 0])  # with gaps
-    want = hf._step_record(0, row, 17, 0, 1)
+    want = hf.step_record(0, row, 17, 0, 1)
     for step in goldentrace.open(trace).steps:
         assert step.chosen == 17 and step.top_ids == want["top_ids"]
         assert step.top_logits == torch.tensor(want["top_logits"], dtype=torch.float32).tolist()

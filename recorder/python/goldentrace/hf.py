@@ -147,7 +147,7 @@ def header_of(model, dtype, attn, device, command):
     }
 
 
-def _step_record(step, logits, chosen, first_position, rows):
+def step_record(step, logits, chosen, first_position, rows):
     """The text ladder's entry of one forward pass; `logits` is the last position's row."""
     values, ids = logits.double().sort(descending=True, stable=True)  # stable: lowest id first
     top = min(TOP_K, len(values))
@@ -167,6 +167,12 @@ def _step_record(step, logits, chosen, first_position, rows):
     }
 
 
+def cache_argument(model):
+    """What the model's forward calls its cache."""
+    takes = inspect.signature(model.forward).parameters
+    return "cache" if "cache" in takes else "past_key_values"
+
+
 def generate(recording, model, ids, max_new_tokens, stop_ids=(), forced=None):
     """Greedy decoding by plain argmax with cache, one recorded step a forward pass.
 
@@ -175,8 +181,7 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=(), forced=None):
     Returns (ids that went on, step records, list of last-position logits)."""
     if forced is not None:
         max_new_tokens, stop_ids = min(max_new_tokens, len(forced)), ()
-    takes = inspect.signature(model.forward).parameters
-    cache_name = "cache" if "cache" in takes else "past_key_values"
+    cache_name = cache_argument(model)
     tokens = torch.tensor([ids], device=model.device)
     cache, position, made, steps, rows = None, 0, [], [], []
     with torch.no_grad():
@@ -191,7 +196,7 @@ def generate(recording, model, ids, max_new_tokens, stop_ids=(), forced=None):
                 lowest = (logits[0] == logits[0, chosen]).nonzero()[0].item()
                 if lowest != chosen:  # argmax promises no order among equals; greedy decoding does
                     chosen, next_tokens = lowest, torch.full_like(next_tokens, lowest)
-                steps.append(_step_record(step, logits[0], chosen, position, tokens.shape[1]))
+                steps.append(step_record(step, logits[0], chosen, position, tokens.shape[1]))
                 rows.append(logits[0].clone())
                 if forced is not None and forced[step] != chosen:
                     chosen, next_tokens = forced[step], torch.full_like(next_tokens, forced[step])
@@ -262,6 +267,12 @@ def _record_run(run, model, tokenizer, parameters, options):
           f"{len(made)} {'new' if forced is None else 'forced'} tokens, "
           f"{pathlib.Path(run['output']).stat().st_size} bytes"
           + "".join(f", {name} {value}" for name, value in counters.items()), flush=True)
+    if options["calibrate"]:
+        from goldentrace import calibrate
+        print(calibrate.calibrate(
+            options["calibrate"], model, ids, made, run["output"], options["model"],
+            options["replay"], parameters=parameters, dtype=options["dtype"], attn=options["attn"],
+            device=options["device"], experts=options["experts"]), end="", flush=True)
     if options["selfcheck"]:
         selfcheck.report(selfcheck.run(model, ids, logits, summary, run["output"], options["model"],
                                        functools.partial(generate, forced=forced),

@@ -1,4 +1,4 @@
-// What the library finds in a row of logits; the numbers of `record hf` (hf.py, _step_record).
+// What the library finds in a row of logits; the numbers of `record hf` (hf.py, step_record).
 #include <gmock/gmock.h>
 
 #include <cmath>
