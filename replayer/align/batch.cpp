@@ -40,7 +40,9 @@ Result<Output> output_of_row(const TraceReader& candidate, const Output& want, c
   alone.elements = want.elements;
   alone.shape = want.shape;
   alone.flags = got.flags & kWriteDecision;
-  if (item_size(got.dtype) == 0 || !candidate.has_value(got.hash)) return alone;
+  // Integers that no float decided number the rows themselves.
+  const bool counts = is_real_float(got.dtype) || (got.flags & kWriteDecision) != 0;
+  if (!counts || item_size(got.dtype) == 0 || !candidate.has_value(got.hash)) return alone;
   const auto bytes = candidate.view_value(got.hash);
   if (!bytes.ok()) return bytes.status();
   const std::span<const std::byte> mine = row_of(*bytes, want, got, row);

@@ -71,6 +71,17 @@ def swapped_mlp(mlp):
     replace(mlp, lambda self, x: self.down_proj(self.gate_proj(x) * self.act_fn(self.up_proj(x))))
 
 
+def swapped_gate(attention):
+    """Of each head's rows the query comes first, then its gate."""
+    whole = attention.q_proj.forward
+
+    def forward(x):
+        query, gate = whole(x).unflatten(-1, (-1, 2, attention.head_dim)).unbind(-2)
+        return torch.stack([gate, query], -2).flatten(-3)
+
+    attention.q_proj.forward = forward
+
+
 def bias_of(linear, size):
     whole = linear.forward
     linear.forward = lambda x: whole(x) + size
@@ -97,6 +108,8 @@ FAULTS = {
                          (path(2, "linear_attn"),)),
     "q_proj halves swapped": Plant(lambda m: swap_halves(layer(m, 3).self_attn.q_proj.weight),
                                    (path(3, "self_attn.q_proj"),)),
+    "q and gate swapped": Plant(lambda m: swapped_gate(layer(m, 7).self_attn),
+                                (path(7, "self_attn.q_proj"),)),
     "conv1d reversed": Plant(lambda m: layer(m, 1).linear_attn.conv1d.weight.copy_(
         layer(m, 1).linear_attn.conv1d.weight.flip(-1)), (path(1, "linear_attn"),)),
     "missing +1": Plant(lambda m: without_one(layer(m, 2).post_attention_layernorm),
