@@ -147,6 +147,20 @@ double normal_quantile(double tail) {
   return boost::math::quantile(boost::math::complement(boost::math::normal(), tail / 2));
 }
 
+const char* zone_name(Zone zone) {
+  switch (zone) {
+    case Zone::kInBand:
+      return "in_band";
+    case Zone::kRoundingPolicy:
+      return "rounding_policy";
+    case Zone::kFault:
+      return "fault";
+    case Zone::kTooSmall:
+      break;
+  }
+  return "too_small";
+}
+
 ZoneReport judge(const CutSums& sums, const JudgeOptions& options) {
   ZoneReport report;
   const double alarm_rate = options.alarm_rate / 2;  // of size and of bias

@@ -75,6 +75,9 @@ enum class Zone : std::uint8_t {
   kTooSmall,  // in no zone: too few independent errors to say
 };
 
+// "in_band", ...: as JSON has it; append only.
+const char* zone_name(Zone zone);
+
 struct ZoneReport {
   Zone zone = Zone::kInBand;
   double ratio = 0;          // of the candidate's error to eager's own

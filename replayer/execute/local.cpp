@@ -3,7 +3,6 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <set>
 #include <string_view>
@@ -13,6 +12,7 @@
 
 #include "replayer/align/matched_steps.h"
 #include "replayer/band/band.h"
+#include "replayer/band/cut.h"
 #include "replayer/band/run_dtype.h"
 #include "replayer/execute/execution.h"
 #include "replayer/execute/weights.h"
@@ -23,65 +23,16 @@
 namespace goldentrace {
 namespace {
 
-// Family-wise: the chance that rounding alone is called out anywhere in a replay.
-constexpr double kAlarmRate = 1e-3;
 // Of one step, more are not told apart.
 constexpr std::size_t kMaxTokens = 1u << 20;
 constexpr std::uint64_t kProgressEvery = 64;  // calls
 
 c10::ScalarType scalar_type(DType dtype) { return static_cast<c10::ScalarType>(dtype); }
 
-// They move numbers and compute none.
-constexpr std::array<std::string_view, 34> kMoving = {"aten::copy_",
-                                                      "aten::clone",
-                                                      "aten::contiguous",
-                                                      "aten::cat",
-                                                      "aten::stack",
-                                                      "aten::index_select",
-                                                      "aten::index",
-                                                      "aten::gather",
-                                                      "aten::embedding",
-                                                      "aten::repeat",
-                                                      "aten::pad",
-                                                      "aten::constant_pad_nd",
-                                                      "aten::triu",
-                                                      "aten::tril",
-                                                      "aten::flip",
-                                                      "aten::roll",
-                                                      "aten::neg",
-                                                      "aten::abs",
-                                                      "aten::masked_fill",
-                                                      "aten::masked_fill_",
-                                                      "aten::fill_",
-                                                      "aten::zero_",
-                                                      "aten::zeros",
-                                                      "aten::zeros_like",
-                                                      "aten::ones",
-                                                      "aten::ones_like",
-                                                      "aten::full",
-                                                      "aten::full_like",
-                                                      "aten::select_copy",
-                                                      "aten::slice_scatter",
-                                                      "aten::repeat_interleave",
-                                                      "aten::index_put_",
-                                                      "aten::scatter",
-                                                      "aten::to"};
-
-bool moves_numbers(const std::string& op) {
-  const std::string_view name = std::string_view(op).substr(0, op.find('.'));
-  return std::ranges::find(kMoving, name) != kMoving.end();
-}
-
 FloatArray array_of(const at::Tensor& dense) {
   return {static_cast<const std::byte*>(dense.const_data_ptr()),
           static_cast<DType>(dense.scalar_type())};
 }
-
-// Mean square of what one rounding moves, beside the number's own.
-double one_rounding(double roundoff) { return roundoff * roundoff / 6; }
-// Two factors that a whole slice shares may be rounded to the working dtype, each off by half a
-// unit in the last place at most; then the result once more.
-double coherent_rounding(double roundoff) { return 4.5 * roundoff * roundoff; }
 
 using CutKey =
     std::tuple<bool, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t>;  // see LocalCut
@@ -250,78 +201,38 @@ class LocalRun {
   void measure(LocalCut& cut, const Write& write, const FloatArray& candidate) {
     const at::Tensor wide = execution_.memory(kWide).tensor(write.tensor).contiguous();
     const at::Tensor beside = execution_.memory(kBeside).tensor(write.tensor).contiguous();
-    const std::int64_t channels = wide.dim() == 0 ? 1 : std::max<std::int64_t>(1, wide.size(-1));
     CutValues values;
     values.wide = array_of(wide);
     values.candidate = candidate;
     values.beside = array_of(beside);
     values.recorded = dictionary().tensor(write.tensor).dtype;
-    values.channels = static_cast<std::size_t>(channels);
-    values.rows = static_cast<std::size_t>(wide.numel() / channels);
-    measure_errors(values, errors_);
-    add_errors(errors_, beside_, cut.sums);
-    const double roundoff = unit_roundoff(values.recorded);
-    const double floor = first_pass() ? one_rounding(roundoff)
-                                      : coherent_rounding(unit_roundoff(report_.working_dtype));
-    WorstSlice& worst = first_pass() ? cut.sums.slice : cut.sums.rounded_slice;
-    // The chance is shared by all calls, and by the dimensions.
-    const double rate = kAlarmRate / static_cast<double>(calls_) / static_cast<double>(wide.dim());
-    visit_dimensions(wide.sizes(), [&](std::size_t dimension, const SliceSums& slices,
-                                       double elements) {
-      if (cut.exact) return;
-      WorstSlice found = worst_slice(slices, elements, floor, rate);
-      found.dimension = dimension;
-      if (found.excess > worst.excess) worst = found;
-      if (!first_pass()) {
-        note_tokens(cut, wide.sizes(), dimension, slices, elements, one_rounding(roundoff), rate);
-      }
-    });
+    const double floor = one_rounding(unit_roundoff(values.recorded));
+    // The chance is shared by all calls.
+    const double rate = kAlarmRate / static_cast<double>(calls_);
+    const CutOptions options{beside_, cut.exact, report_.working_dtype, rate};
+    meter_.add(values, wide.sizes(), options, cut.sums,
+               [&](std::size_t dimension, const SliceSums& slices, double elements) {
+                 if (first_pass()) return;
+                 note_tokens(cut, wide.sizes(), dimension, slices, elements, floor,
+                             rate / static_cast<double>(wide.dim()));
+               });
     if (!first_pass()) {
-      note_only_token(cut, one_rounding(roundoff));
+      note_only_token(cut, floor);
       return;
     }
-    // A matrix a head is one quantity; else a vector a token is.
-    const std::int64_t quantity = wide.dim() >= 4 ? channels * wide.size(-2) : channels;
-    cut.sums.channels = static_cast<std::uint64_t>(channels);
-    cut.sums.rows += static_cast<std::uint64_t>(wide.numel() / std::max<std::int64_t>(1, quantity));
     ++cut.steps;
     ++report_.compared;
-  }
-
-  // visit(dimension, its slices, elements of one): every dimension that has several.
-  template <typename Visit>
-  void visit_dimensions(c10::IntArrayRef sizes, Visit visit) {
-    const std::size_t rows = errors_.rows.wide.size();
-    const auto elements = [&](std::size_t slices) {
-      return static_cast<double>(errors_.elements) / static_cast<double>(slices);
-    };
-    std::size_t inner = rows;
-    for (std::size_t d = 0; d + 1 < sizes.size(); ++d) {
-      const auto size = static_cast<std::size_t>(sizes[d]);
-      if (size == 0) return;
-      inner /= size;
-      if (size < 2) continue;
-      if (size == rows) {
-        visit(d, errors_.rows, elements(size));
-        continue;
-      }
-      slices_.reset(size);
-      for (std::size_t r = 0; r < rows; ++r) slices_.add(r / inner % size, errors_.rows, r);
-      visit(d, slices_, elements(size));
-    }
-    if (!errors_.channels.wide.empty()) {
-      visit(sizes.size() - 1, errors_.channels, elements(errors_.channels.wide.size()));
-    }
   }
 
   // A decode step's: the whole output is about it.
   void note_only_token(LocalCut& cut, double floor) const {
     const auto known = positions_.find(execution_.call().step);
     if (known == positions_.end() || known->second.size() != 1) return;
-    const auto elements = static_cast<double>(errors_.elements);
-    const double noise = std::max(errors_.beside.squares, floor * errors_.wide);
+    const OutputErrors& errors = meter_.errors();
+    const auto elements = static_cast<double>(errors.elements);
+    const double noise = std::max(errors.beside.squares, floor * errors.wide);
     cut.tokens.push_back(known->second.front());
-    if (errors_.candidate.squares > f_quantile(elements, elements, report_.alarm_rate) * noise) {
+    if (errors.candidate.squares > f_quantile(elements, elements, report_.alarm_rate) * noise) {
       cut.dirty_tokens.push_back(known->second.front());
     }
   }
@@ -414,8 +325,7 @@ class LocalRun {
   Execution execution_;
   MatchedSteps steps_;
   std::map<CutKey, LocalCut>* cuts_ = nullptr;
-  OutputErrors errors_;
-  SliceSums slices_;
+  CutMeter meter_;
   std::uint32_t rerouted_step_ = 0;
   std::set<std::string> rerouted_;                                          // modules, in that step
   std::unordered_map<std::uint32_t, std::vector<std::int64_t>> positions_;  // by step

@@ -144,20 +144,6 @@ json tokens(const TokensReport& tokens) {
   return object;
 }
 
-const char* zone_name(Zone zone) {
-  switch (zone) {
-    case Zone::kInBand:
-      return "in_band";
-    case Zone::kRoundingPolicy:
-      return "rounding_policy";
-    case Zone::kFault:
-      return "fault";
-    case Zone::kTooSmall:
-      break;
-  }
-  return "too_small";
-}
-
 json cut(const LocalCut& cut) {
   const ZoneReport& zone = cut.zone;
   const Bias bias = cut.sums.bias(cut.sums.candidate);

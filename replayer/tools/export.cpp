@@ -1,25 +1,23 @@
 #include "replayer/tools/export.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 #include "replayer/report/calls.h"
 #include "replayer/report/format.h"
 #include "replayer/tools/npy.h"
+#include "replayer/tools/safetensors_header.h"
 #include "replayer/tools/select.h"
 #include "replayer/verdict/doubts.h"
 #include "src/base/output_file.h"
-#include "src/format/safetensors.h"
 #include "src/format/trace_reader.h"
 
 namespace goldentrace {
 namespace {
 
-constexpr std::size_t kMaxNamed = 5;             // tensors that a message lists
-constexpr std::size_t kMaxHeader = 100'000'000;  // the reference implementation's limit
-constexpr std::size_t kBlock = 1u << 16;         // elements that are widened at once
+constexpr std::size_t kMaxNamed = 5;      // tensors that a message lists
+constexpr std::size_t kBlock = 1u << 16;  // elements that are widened at once
 
 Status write_text(ByteSink& sink, const std::string& text) {
   return sink.write(std::as_bytes(std::span(text)));
@@ -146,34 +144,6 @@ Result<ExportReport> export_npy(const TraceReader& trace, const ExportOptions& o
 
 // ---- .safetensors -------------------------------------------------------------------------------
 
-Result<std::string> safetensors_header(const std::vector<const SelectedTensor*>& tensors) {
-  std::string text = "{";
-  std::uint64_t offset = 0;
-  for (const SelectedTensor* tensor : tensors) {
-    const std::string dtype(safetensors_dtype(tensor->dtype));
-    if (dtype.empty()) {
-      return Status(Code::kUnsupported,
-                    "'" + tensor->name + "' (call " + std::to_string(tensor->call) +
-                        "): safetensors has no " + std::string(dtype_name(tensor->dtype)));
-    }
-    const nlohmann::ordered_json entry = {{"dtype", dtype},
-                                          {"shape", tensor->shape},
-                                          {"data_offsets", {offset, offset + tensor->bytes}}};
-    text += (text.size() > 1 ? "," : "") + nlohmann::ordered_json(tensor->name).dump() + ":" +
-            entry.dump();
-    offset += tensor->bytes;
-  }
-  text += "}";
-  text.append((8 - text.size() % 8) % 8, ' ');
-  if (text.size() > kMaxHeader) {
-    return Status(Code::kInvalidArgument,
-                  grouped(tensors.size()) +
-                      " tensors are more than one safetensors header holds: "
-                      "select fewer");
-  }
-  return text;
-}
-
 Result<ExportReport> export_safetensors(const TraceReader& trace, const ExportOptions& options) {
   const auto selection = select_tensors(trace, options.filter);
   if (!selection.ok()) return selection.status();
@@ -183,16 +153,16 @@ Result<ExportReport> export_safetensors(const TraceReader& trace, const ExportOp
   for (const SelectedTensor& tensor : selection->tensors) tensors.push_back(&tensor);
   std::ranges::stable_sort(tensors, std::ranges::greater(),
                            [](const SelectedTensor* tensor) { return item_size(tensor->dtype); });
-  const auto header = safetensors_header(tensors);
+  std::vector<SafetensorsEntry> entries;
+  for (const SelectedTensor* tensor : tensors) {
+    entries.push_back({tensor->name, tensor->dtype, tensor->shape, tensor->bytes});
+  }
+  const auto header = safetensors_header(entries);
   if (!header.ok()) return header.status();
 
   auto file = OutputFile::create(options.output, options.trace);
   if (!file.ok()) return file.status();
-  std::string size(8, '\0');
-  for (std::size_t i = 0; i < size.size(); ++i) {
-    size[i] = static_cast<char>(header->size() >> (8 * i) & 0xff);
-  }
-  GOLDENTRACE_RETURN_IF_ERROR(write_text(file->sink(), size + *header));
+  GOLDENTRACE_RETURN_IF_ERROR(write_text(file->sink(), *header));
   ExportReport report;
   report.selected = tensors.size() + selection->not_kept;
   report.written = tensors.size();

@@ -1,32 +1,16 @@
 #include "replayer/tools/select.h"
 
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
 #include "replayer/report/format.h"
 #include "replayer/tools/export.h"
+#include "replayer/tools/unique_names.h"
 
 namespace goldentrace {
 namespace {
 
 constexpr std::size_t kMaxNamed = 5;
-
-// Numbers what has the same name, in the order of the program.
-class UniqueNames {
- public:
-  std::string take(std::string name) {
-    std::uint32_t& count = counts_[name];
-    if (++count == 1) return name;
-    std::string numbered = name + "#" + std::to_string(count);
-    while (!counts_.try_emplace(numbered, 1).second)
-      numbered = name + "#" + std::to_string(++count);
-    return numbered;
-  }
-
- private:
-  std::unordered_map<std::string, std::uint32_t> counts_;
-};
 
 Status add(const TraceReader& trace, const Dictionary& dictionary, const Write& write,
            std::string name, std::uint64_t call, Selection& selection) {
