@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -54,6 +55,7 @@ enum class Verdict : std::uint8_t {
   kUndecided,   // 2: outputs differ, and nothing is kept that says how far
   kIncomplete,  // 2: what there is agrees, but a trace is not whole
   kRounding,    // 0, strictly 1: rounds at other points than eager does, as a correct engine may
+  kRouting,     // 1: picks other experts than its own scores say
 };
 int exit_status(Verdict verdict, bool strict = false);
 const char* verdict_name(Verdict verdict);
@@ -183,6 +185,7 @@ struct Side {
   std::uint64_t calls = 0;
   std::uint64_t losses = 0;      // sum of what was counted as loss or error while recording
   std::string calibration = {};  // what its bands were measured from
+  std::map<std::string, std::string> modules = {};  // path: class
   Doubts doubts = {};
 };
 
@@ -194,6 +197,7 @@ struct ReplayReport {
   Rung inputs;
   Rung weights;
   Rung config;
+  Rung structure;
   Rung sampling;
   Rung logits;
   TokensReport tokens;

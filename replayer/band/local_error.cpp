@@ -8,9 +8,12 @@
 #include <map>
 #include <numeric>
 
+#include "replayer/band/band.h"
+
 namespace goldentrace {
 namespace {
 
+constexpr double kMask = 1e30;  // as in the stats digest
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 double ratio_of(double errors, double noise) {
@@ -53,6 +56,38 @@ Bias CutSums::bias(const ErrorSums& errors) const {
   const double rest = std::max(0.0, errors.squares - errors.along * bias.scale);
   bias.standard_error = std::sqrt(rest / static_cast<double>(elements - 1) / wide);
   return bias;
+}
+
+double Magnitude::sign_sigmas() const {
+  const double moved = static_cast<double>(above + below);
+  return moved > 0 ? (static_cast<double>(above) - static_cast<double>(below)) / std::sqrt(moved)
+                   : 0;
+}
+
+void add_magnitude(const CutValues& values, Magnitude& magnitude) {
+  const double roundoff = unit_roundoff(values.recorded);
+  const std::size_t count = values.rows * values.channels;
+  double squares = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const double wide = load_real(values.wide.dtype, values.wide.data, i);
+    if (std::fabs(wide) < kMask) squares += wide * wide;
+  }
+  const double least =
+      std::max(std::sqrt(squares / static_cast<double>(std::max<std::size_t>(1, count))),
+               std::numeric_limits<double>::min());
+  for (std::size_t i = 0; i < count; ++i) {
+    const double wide = load_real(values.wide.dtype, values.wide.data, i);
+    const double got = load_real(values.candidate.dtype, values.candidate.data, i);
+    if (!(std::fabs(wide) < kMask && std::fabs(got) < kMask)) continue;
+    ++magnitude.elements;
+    const double error = got - wide;
+    if (error > 0) ++magnitude.above;
+    if (error < 0) ++magnitude.below;
+    const double ulps =
+        std::fabs(error) / std::ldexp(2 * roundoff, std::ilogb(std::max(std::fabs(wide), least)));
+    magnitude.max_ulps = std::max(magnitude.max_ulps, ulps);
+    if (ulps > 1) ++magnitude.over_ulp;
+  }
 }
 
 void add_errors(const OutputErrors& errors, Beside beside, CutSums& sums) {

@@ -62,6 +62,21 @@ struct OutputErrors {
   SliceSums channels;
 };
 
+// How an error looks, element by element; for reports.
+struct Magnitude {
+  std::uint64_t elements = 0;  // ordinary ones
+  // The greatest, in units in the last place that the recorded dtype has at the wide result, or at
+  // the tensor's root mean square where that is more.
+  double max_ulps = 0;
+  std::uint64_t over_ulp = 0;  // elements that are off by more than one unit
+  std::uint64_t above = 0;     // candidate over the wide result
+  std::uint64_t below = 0;
+
+  // Of as many signs drawn by chance, how many standard deviations the difference of the two is.
+  [[nodiscard]] double sign_sigmas() const;
+};
+void add_magnitude(const CutValues& values, Magnitude& magnitude);
+
 // Overwrites `errors`, and keeps its memory. Elements that are NaN, the same infinity, or masks
 // (abs >= 1e30) in wide and candidate are left out; where only `beside` is, of its sums alone.
 void measure_errors(const CutValues& values, OutputErrors& errors);

@@ -6,24 +6,28 @@
 
 namespace goldentrace {
 
-Status force_picked(const ProgramChunk& chunk, const Call& call, const Dictionary& dictionary,
-                    const Control& control, Interpreter& interpreter,
-                    std::vector<c10::IValue>& results) {
-  if (call.writes != 2 || results.size() != 2) return {};
+Result<double> force_picked(const ProgramChunk& chunk, const Call& call,
+                            const Dictionary& dictionary, const Control& control,
+                            Interpreter& interpreter, std::vector<c10::IValue>& results) {
+  if (call.writes != 2 || results.size() != 2) return 0.0;
   const Write& write = chunk.writes[call.first_write + 1];
   if ((write.flags & kWriteDecision) == 0 ||
       dictionary.tensor(write.tensor).dtype != DType::kInt64) {
-    return {};
+    return 0.0;
   }
   const auto bytes = control(write, 1);
   if (!bytes.ok()) return bytes.status();
   const at::Tensor index =
       at::empty(dictionary.geometry_of(write.tensor).sizes, at::TensorOptions().dtype(at::kLong));
-  if (bytes->size() != index.nbytes()) return {};
+  if (bytes->size() != index.nbytes()) return 0.0;
   GOLDENTRACE_RETURN_IF_ERROR(put_elements(*bytes, DType::kInt64, index));
-  const bool same = results[1].isTensor() && results[1].toTensor().equal(index);
-  if (!same) interpreter.gather_picked(call, index, results);
-  return {};
+  if (!results[1].isTensor() || results[1].toTensor().equal(index)) return 0.0;
+  const at::Tensor own = results[0].toTensor();
+  interpreter.gather_picked(call, index, results);
+  const at::Tensor forced = results[0].toTensor();
+  if (own.numel() == 0 || own.sizes() != forced.sizes() || !own.is_floating_point()) return 0.0;
+  const double size = own.abs().max().item<double>();
+  return size > 0 ? own.sub(forced).abs().max().item<double>() / size : 0.0;
 }
 
 namespace {
@@ -109,8 +113,9 @@ Result<bool> Execution::run(const Control& control) {
 
 Status Execution::execute(Interpreter& interpreter, const Control& control) {
   std::vector<c10::IValue> results = interpreter.run(chunk(), call());
-  GOLDENTRACE_RETURN_IF_ERROR(
-      force_picked(chunk(), call(), dictionary(), control, interpreter, results));
+  const auto margin = force_picked(chunk(), call(), dictionary(), control, interpreter, results);
+  if (!margin.ok()) return margin.status();
+  if (&interpreter == interpreters_.front().get()) margin_ = *margin;
   std::size_t node = call().first_result;
   for (const c10::IValue& result : results) {
     if (node < call().end_node) place(node, result, interpreter);

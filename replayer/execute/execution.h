@@ -30,10 +30,11 @@ namespace goldentrace {
 using Control = std::function<Result<Bytes>(const Write& write, std::size_t output)>;
 
 // Values that a call picked by an index of its own (topk, sort) are picked by the index that
-// stands.
-Status force_picked(const ProgramChunk& chunk, const Call& call, const Dictionary& dictionary,
-                    const Control& control, Interpreter& interpreter,
-                    std::vector<c10::IValue>& results);
+// stands. The answer is how far that is from what it would have picked: the greatest difference
+// over the greatest value; 0 where both indices are the same.
+Result<double> force_picked(const ProgramChunk& chunk, const Call& call,
+                            const Dictionary& dictionary, const Control& control,
+                            Interpreter& interpreter, std::vector<c10::IValue>& results);
 
 class Execution {
  public:
@@ -61,6 +62,8 @@ class Execution {
   // Executes the call in all interpreters and puts its results in place; decisions are as computed.
   // False where it can't be executed: its results are lost then, in all of them.
   Result<bool> run(const Control& control);
+  // force_picked's answer in the first interpreter, of the last call.
+  [[nodiscard]] double margin() const { return margin_; }
   // Whether memory holds what a write is about, in all interpreters.
   bool has(const Write& write);
 
@@ -76,6 +79,7 @@ class Execution {
   std::optional<Lifetimes> lifetimes_;
   std::size_t at_ = 0;
   bool started_ = false;
+  double margin_ = 0;
 };
 
 }  // namespace goldentrace

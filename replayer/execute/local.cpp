@@ -25,6 +25,8 @@ namespace {
 
 // Of one step, more are not told apart.
 constexpr std::size_t kMaxTokens = 1u << 20;
+// Values closer than so many roundings may be picked in either order.
+constexpr double kTie = 8;
 constexpr std::uint64_t kProgressEvery = 64;  // calls
 
 c10::ScalarType scalar_type(DType dtype) { return static_cast<c10::ScalarType>(dtype); }
@@ -55,6 +57,8 @@ class LocalRun {
         steps_(oracle, candidate, row) {
     execution_.set_weight_cache(options.weight_cache.value_or(available_memory() / 2));
   }
+
+  [[nodiscard]] const std::map<CutKey, std::set<CutKey>>& inputs() const { return inputs_; }
 
   // Adds to `cuts`; of the rounded run only to those that are there.
   Status run(std::map<CutKey, LocalCut>& cuts) {
@@ -117,6 +121,7 @@ class LocalRun {
       if (first_pass()) ++report_.lost[steps_.names().text(want.op)];
       return {};
     }
+    if (first_pass()) note_sources();
     for (std::size_t w = 0; w < call.writes; ++w) {
       const Write& write = execution_.chunk().writes[call.first_write + w];
       GOLDENTRACE_RETURN_IF_ERROR(
@@ -176,6 +181,10 @@ class LocalRun {
         cut.output = output;
       }
       measure(cut, write, {value.data(), got->dtype});
+      if (first_pass()) {
+        inputs_[key].insert(read_.begin(), read_.end());
+        sources_[dictionary().tensor(write.tensor).storage] = {key};
+      }
     }
     const at::Tensor taken = at::from_blob(const_cast<std::byte*>(value.data()),
                                            dictionary().geometry_of(write.tensor).sizes,
@@ -184,6 +193,28 @@ class LocalRun {
       execution_.memory(side).tensor(write.tensor).copy_(taken);
     }
     return {};
+  }
+
+  // From which cuts the call's results come.
+  void note_sources() {
+    constexpr std::size_t kMost = 16;
+    const Call& call = execution_.call();
+    read_.clear();
+    const auto storage_of = [&](std::int64_t tensor) {
+      return dictionary().tensor(static_cast<std::uint32_t>(tensor)).storage;
+    };
+    for (std::size_t n = call.first_node; n < call.first_result; ++n) {
+      const Node& node = execution_.chunk().nodes[n];
+      if (node.kind != NodeKind::kTensor) continue;
+      const auto found = sources_.find(storage_of(node.value));
+      if (found == sources_.end()) continue;
+      for (const CutKey& key : found->second) {
+        if (read_.size() < kMost) read_.insert(key);
+      }
+    }
+    for (std::size_t w = 0; w < call.writes; ++w) {
+      sources_[storage_of(execution_.chunk().writes[call.first_write + w].tensor)] = read_;
+    }
   }
 
   void describe(LocalCut& cut, const Write& write, const StepCall& want,
@@ -218,6 +249,9 @@ class LocalRun {
                });
     if (!first_pass()) {
       note_only_token(cut, floor);
+      values.channels = static_cast<std::size_t>(std::max<std::int64_t>(1, wide.numel()));
+      values.rows = 1;
+      add_magnitude(values, cut.magnitude);
       return;
     }
     ++cut.steps;
@@ -305,7 +339,14 @@ class LocalRun {
       GOLDENTRACE_RETURN_IF_ERROR(put_elements(*bytes, dtype, place));
       differs = side == kBeside && !before.equal(place);
     }
-    if (first_pass() && differs && !explained) ++report_.decisions_differing;
+    if (!first_pass() || !differs || explained) return {};
+    ++report_.decisions_differing;
+    const std::string& scope = dictionary().scope(call.scope);
+    if (output == 1 && !scope.empty() &&
+        execution_.margin() > kTie * unit_roundoff(report_.working_dtype)) {
+      double& worst = report_.misrouted[scope];
+      worst = std::max(worst, execution_.margin());
+    }
     return {};
   }
 
@@ -325,6 +366,9 @@ class LocalRun {
   Execution execution_;
   MatchedSteps steps_;
   std::map<CutKey, LocalCut>* cuts_ = nullptr;
+  std::map<CutKey, std::set<CutKey>> inputs_;                    // of each cut
+  std::unordered_map<std::uint32_t, std::set<CutKey>> sources_;  // by storage
+  std::set<CutKey> read_;                                        // by the call that runs
   CutMeter meter_;
   std::uint32_t rerouted_step_ = 0;
   std::set<std::string> rerouted_;                                          // modules, in that step
@@ -337,6 +381,37 @@ void judge_all(std::map<CutKey, LocalCut>& cuts, const LocalReport& report) {
   judge_cuts(pointers, report);
 }
 
+bool in_band(const LocalCut& cut) {
+  return cut.zone.zone == Zone::kInBand || cut.zone.zone == Zone::kTooSmall;
+}
+
+// In the order of their calls, each with the places of its inputs.
+void list_cuts(std::map<CutKey, LocalCut>& cuts, const std::map<CutKey, std::set<CutKey>>& inputs,
+               LocalReport& report) {
+  std::vector<const CutKey*> order;
+  for (const auto& [key, cut] : cuts) order.push_back(&key);
+  std::ranges::sort(order, {}, [&](const CutKey* key) {
+    const LocalCut& cut = cuts.at(*key);
+    return std::pair(cut.oracle_call, cut.output);
+  });
+  std::map<CutKey, std::size_t> places;
+  for (std::size_t i = 0; i < order.size(); ++i) places[*order[i]] = i;
+  for (const CutKey* const key : order) {
+    LocalCut& cut = cuts.at(*key);
+    const auto known = inputs.find(*key);
+    if (known != inputs.end()) {
+      for (const CutKey& input : known->second) {
+        if (input != *key) cut.inputs.push_back(places.at(input));
+      }
+    }
+    report.cuts.push_back(std::move(cut));
+  }
+  for (LocalCut& cut : report.cuts) {
+    cut.inputs_in_band = static_cast<std::size_t>(
+        std::ranges::count_if(cut.inputs, [&](std::size_t i) { return in_band(report.cuts[i]); }));
+  }
+}
+
 Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candidate,
                             const Checkpoint& checkpoint, const LocalOptions& options) {
   LocalReport report;
@@ -347,8 +422,12 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
   if (!got.ok()) return got.status();
   const BatchRow row = keep_row_of(*want, *got);
   std::map<CutKey, LocalCut> cuts;
-  GOLDENTRACE_RETURN_IF_ERROR(
-      LocalRun(oracle, candidate, checkpoint, options, row, Beside::kEager, report).run(cuts));
+  std::map<CutKey, std::set<CutKey>> inputs;
+  {
+    LocalRun run(oracle, candidate, checkpoint, options, row, Beside::kEager, report);
+    GOLDENTRACE_RETURN_IF_ERROR(run.run(cuts));
+    inputs = run.inputs();
+  }
   report.alarm_rate = kAlarmRate / static_cast<double>(std::max<std::size_t>(1, cuts.size()));
   for (auto& [key, cut] : cuts) {
     // One rounding of each element, of which eager may by luck have made none.
@@ -368,8 +447,7 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
     judge_all(flagged, report);
     for (auto& [key, cut] : flagged) cuts[key] = cut;
   }
-  for (auto& [key, cut] : cuts) report.cuts.push_back(std::move(cut));
-  std::ranges::sort(report.cuts, {}, &LocalCut::oracle_call);
+  list_cuts(cuts, inputs, report);
   return report;
 }
 

@@ -50,6 +50,10 @@ struct LocalCut {
   // run's error, and of those that were looked at. Empty where no dimension is the tokens'.
   std::vector<std::int64_t> dirty_tokens;
   std::vector<std::int64_t> tokens;
+  Magnitude magnitude;  // of a cut that is not in band
+  // What it was computed from, as far as that was compared: places in LocalReport::cuts.
+  std::vector<std::size_t> inputs;
+  std::size_t inputs_in_band = 0;
   ZoneReport zone;
 };
 
@@ -63,6 +67,9 @@ struct LocalReport {
   // Modules in which the candidate decided otherwise than the oracle, and the first step of each.
   // What follows there in such a step is not judged.
   std::map<std::string, std::uint32_t> rerouted;
+  // Modules in which the candidate picked other values than the best of its own, by more than
+  // rounding does: how much worse, as a share of the greatest.
+  std::map<std::string, double> misrouted;
   std::uint64_t rerouted_outputs = 0;
   std::map<std::string, std::uint64_t> lost;  // calls that could not run here, by operator
   std::vector<std::string> wrong_parameters;

@@ -69,8 +69,8 @@ Status Outputs::compare(const ProgramChunk& chunk, const Call& call,
     const auto recorded = [&](const Write& write, std::size_t /*output*/) -> Result<Bytes> {
       return (write.flags & kWriteValue) != 0 ? trace_.value(write.hash) : Bytes();
     };
-    GOLDENTRACE_RETURN_IF_ERROR(
-        force_picked(chunk, call, dictionary_, recorded, interpreter_, results));
+    const auto margin = force_picked(chunk, call, dictionary_, recorded, interpreter_, results);
+    if (!margin.ok()) return margin.status();
   }
   std::size_t node = call.first_result;
   for (const c10::IValue& result : results) {

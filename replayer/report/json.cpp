@@ -166,6 +166,17 @@ json cut(const LocalCut& cut) {
           {"bias_band", finite(zone.bias_band)},
           {"biased", zone.biased},
           {"one_sided", cut.sums.one_sided},
+          {"max_ulps", finite(cut.magnitude.max_ulps)},
+          {"over_ulp", cut.magnitude.over_ulp},
+          {"sign_sigmas", finite(cut.magnitude.sign_sigmas())},
+          {"slice",
+           {{"dimension", cut.sums.slice.dimension},
+            {"index", cut.sums.slice.index},
+            {"ratio", finite(cut.sums.slice.ratio)},
+            {"excess", finite(cut.sums.slice.excess)},
+            {"rounded_excess", finite(cut.sums.rounded_slice.excess)}}},
+          {"inputs", cut.inputs.size()},
+          {"inputs_in_band", cut.inputs_in_band},
           {"tokens", cut.tokens.size()},
           {"dirty_tokens", cut.dirty_tokens}};
 }
@@ -179,6 +190,9 @@ json local(const ReplayReport& report) {
     for (const std::size_t i : finding.cuts) cuts.push_back(cut(local.cuts[i]));
     findings.push_back({{"zone", zone_name(finding.zone)},
                         {"module", finding.module},
+                        {"class", finding.module_class},
+                        {"later_cuts", finding.later},
+                        {"later_in_band", finding.later_in_band},
                         {"scopes", finding.scopes},
                         {"cuts", std::move(cuts)}});
   }
@@ -193,6 +207,7 @@ json local(const ReplayReport& report) {
           {"decisions", local.decisions},
           {"decisions_differing", local.decisions_differing},
           {"rerouted", local.rerouted},
+          {"misrouted", local.misrouted},
           {"rerouted_outputs", local.rerouted_outputs},
           {"lost", local.lost},
           {"wrong_parameters", local.wrong_parameters},
@@ -215,6 +230,7 @@ json replay_object(const ReplayReport& report) {
           {"inputs", rung(report.inputs)},
           {"weights", rung(report.weights)},
           {"config", rung(report.config)},
+          {"structure", rung(report.structure)},
           {"sampling", rung(report.sampling)},
           {"logits", rung(report.logits)},
           {"tokens", tokens(report.tokens)},

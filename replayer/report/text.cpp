@@ -230,11 +230,35 @@ void add_local_finding(Lines& lines, const ReplayReport& report, std::size_t pla
         "NaN, infinite or mask on one side only in " + grouped(worst.sums.one_sided) + " elements";
   }
   add("local", local);
+  if (!worst.inputs.empty()) {
+    add("inputs", grouped(worst.inputs_in_band) + " of " + grouped(worst.inputs.size()) +
+                      " in band" +
+                      (finding.module_class.empty() ? "" : "; code of " + finding.module_class));
+    lines.may_go();
+  }
   if (!worst.tokens.empty()) add("tokens", dirty_tokens(report, finding));
   if (zone.biased) {
     const Bias bias = worst.sums.bias(worst.sums.candidate);
     add("bias", "x " + number(1 + bias.scale) + " (" + number(bias.scale) + " +- " +
                     number(bias.standard_error) + "; band " + number(zone.bias_band) + " sigma)");
+  }
+  if (zone.sliced && zone.ratio <= zone.band) {
+    add("slice", times(worst.sums.slice.ratio) + " its noise at " +
+                     std::to_string(worst.sums.slice.index) + " of dimension " +
+                     std::to_string(worst.sums.slice.dimension) + " alone");
+  }
+  if (worst.magnitude.elements > 0) {
+    add("elements", "off by up to " + number(worst.magnitude.max_ulps) + " ulp, " +
+                        percent(static_cast<double>(worst.magnitude.over_ulp) /
+                                static_cast<double>(worst.magnitude.elements)) +
+                        " of them by more than one; signs " +
+                        number(worst.magnitude.sign_sigmas()) + " sigma from even");
+    lines.may_go();
+  }
+  if (finding.zone == Zone::kFault && finding.later > 0) {
+    add("downstream", grouped(finding.later_in_band) + " of " + grouped(finding.later) +
+                          " later cuts in band, from the candidate's own inputs");
+    lines.may_go();
   }
 }
 
@@ -275,6 +299,11 @@ void add_local_row(Lines& lines, const ReplayReport& report) {
     lines.row("  routing", grouped(local.rerouted_outputs) +
                                " outputs not judged after other decisions, as in step " +
                                std::to_string(step) + " of " + module);
+  }
+  if (!local.misrouted.empty()) {
+    const auto& [module, margin] = *local.misrouted.begin();
+    lines.row("  routing", std::string(status_word(RungStatus::kDiff)) + " " + module +
+                               " picks values " + percent(margin) + " below the best of its own");
   }
   if (local.decisions_differing > 0) {
     lines.row("  decision",
@@ -390,12 +419,16 @@ constexpr const char* kVerdictWords[] = {"AGREE  ", "DIVERGE  ", "UNDECIDED  "};
 void add_body(Lines& lines, const ReplayReport& report) {
   add_sides(lines, report);
   // Nobody is blamed below the first rung that differs: only that one is shown with its details.
+  Rung config = report.config;
+  if (report.structure.status == RungStatus::kOk) config.text += "; " + report.structure.text;
   const std::pair<const char*, const Rung*> rungs[] = {{"inputs", &report.inputs},
                                                        {"weights", &report.weights},
-                                                       {"config", &report.config},
+                                                       {"config", &config},
+                                                       {"structure", &report.structure},
                                                        {"sampling", &report.sampling}};
   bool blamed = false;
   for (const auto& [label, rung] : rungs) {
+    if (rung == &report.structure && rung->status != RungStatus::kDiff) continue;
     lines.rung(label, *rung, !blamed);
     blamed |= rung->status == RungStatus::kDiff;
   }

@@ -238,6 +238,56 @@ Rung compare_config(const std::string& oracle_json, const std::string& candidate
   return rung;
 }
 
+namespace {
+
+// What a module looks up ("attention=sdpa") and what was done to it stand behind its class.
+std::string class_of(const std::string& implementation) {
+  return implementation.substr(0, implementation.find(' '));
+}
+
+}  // namespace
+
+Rung compare_modules(const Modules& oracle, const Modules& candidate) {
+  Rung rung;
+  if (oracle.empty() || candidate.empty()) {
+    rung.text = "no list of modules in the evidence";
+    return rung;
+  }
+  std::map<std::string, std::string> others;
+  for (const auto& [path, implementation] : candidate) others[path] = implementation;
+  // Modules inside one that only one side has are not told one by one.
+  std::string inside;
+  const auto note = [&](const std::string& path, const std::string& what) {
+    if (!inside.empty() && path.starts_with(inside + ".")) return;
+    inside = path;
+    rung.details.push_back(path + what);
+  };
+  std::vector<std::string> other_code;
+  for (const auto& [path, implementation] : oracle) {
+    const auto found = others.find(path);
+    if (found == others.end()) {
+      note(path, ": the candidate has none, the oracle " + class_of(implementation));
+      continue;
+    }
+    // An engine may run other code to the same end: its numbers tell.
+    if (class_of(found->second) != class_of(implementation)) other_code.push_back(path);
+    others.erase(found);
+  }
+  for (const auto& [path, implementation] : others) {
+    note(path, ": the oracle has none, the candidate " + class_of(implementation));
+  }
+  rung.status = rung.details.empty() ? RungStatus::kOk : RungStatus::kDiff;
+  rung.text = std::to_string(oracle.size()) + " modules";
+  if (!rung.details.empty()) {
+    rung.text = "other modules than the oracle's " + std::to_string(oracle.size()) + ", in " +
+                std::to_string(rung.details.size()) + " places";
+  } else if (!other_code.empty()) {
+    rung.text +=
+        ", " + std::to_string(other_code.size()) + " run other code, as " + other_code.front();
+  }
+  return rung;
+}
+
 Rung compare_sampling(const Text& oracle, const Text& candidate) {
   const Request* want = only_request(oracle);
   const Request* got = only_request(candidate);

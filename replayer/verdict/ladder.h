@@ -20,6 +20,11 @@ Rung compare_weights(const std::vector<Parameter>& oracle, const std::vector<Par
 // left out.
 Rung compare_config(const std::string& oracle_json, const std::string& candidate_json);
 // Of a forced run, which was fed given tokens, the rules that end a run say nothing.
+// Which modules there are: missing and other layers are told before any number. Both are
+// Header::modules.
+using Modules = std::vector<std::pair<std::string, std::string>>;
+Rung compare_modules(const Modules& oracle, const Modules& candidate);
+
 Rung compare_sampling(const Text& oracle, const Text& candidate);
 // The top logits of every step whose inputs are equal, against the default band: root mean square
 // of the differences over that of the logits.

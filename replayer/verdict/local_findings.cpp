@@ -71,6 +71,20 @@ std::string module_kind(const std::string& scope) {
   return kind;
 }
 
+namespace {
+
+void count_later(const LocalReport& local, LocalFinding& finding) {
+  const std::size_t first = *std::ranges::min_element(finding.cuts);
+  for (std::size_t i = first + 1; i < local.cuts.size(); ++i) {
+    if (std::ranges::find(finding.cuts, i) != finding.cuts.end()) continue;
+    ++finding.later;
+    const Zone zone = local.cuts[i].zone.zone;
+    if (zone == Zone::kInBand || zone == Zone::kTooSmall) ++finding.later_in_band;
+  }
+}
+
+}  // namespace
+
 std::vector<LocalFinding> findings_of(const LocalReport& local) {
   std::map<std::pair<Zone, std::string>, LocalFinding> found;
   for (std::size_t i = 0; i < local.cuts.size(); ++i) {
@@ -91,6 +105,7 @@ std::vector<LocalFinding> findings_of(const LocalReport& local) {
     std::ranges::stable_sort(finding.cuts, std::ranges::greater(),
                              [&](std::size_t i) { return excess(local.cuts[i]); });
     if (finding.scopes.size() == 1) finding.module = finding.scopes.front();
+    count_later(local, finding);
     findings.push_back(std::move(finding));
   }
   std::ranges::stable_sort(findings, [&](const LocalFinding& x, const LocalFinding& y) {

@@ -15,6 +15,10 @@ struct LocalFinding {
   std::string module;               // "model.layers.*.mlp.up_proj"; the path itself where it is one
   std::vector<std::string> scopes;  // the modules that it was seen in, in the program's order
   std::vector<std::size_t> cuts;    // into LocalReport::cuts, the worst first
+  std::string module_class;         // of the worst's module, where the oracle's trace says
+  // Cuts after its first one that are no cuts of its own, and those of them in band: downstream.
+  std::uint64_t later = 0;
+  std::uint64_t later_in_band = 0;
 };
 
 // Sets the zone of every cut. Those of few elements are judged with the same call of other layers.

@@ -31,6 +31,9 @@ Side describe_side(const TraceReader& trace) {
     if (!part.empty()) side.description += ", " + part;
   }
   side.calls = trace.summary().calls;
+  for (const auto& [path, implementation] : header.modules) {
+    side.modules[path] = implementation.substr(0, implementation.find(' '));
+  }
   side.calibration = header.environment_value("calibration");
   side.doubts = doubts_of(header, trace.summary());
   for (const Counter& counter : trace.summary().counters) {
@@ -127,6 +130,9 @@ void decide(ReplayReport& report) {
   } else if (differs(report.config)) {
     report.verdict = Verdict::kConfig;
     report.headline = "configuration: the models are set up differently";
+  } else if (differs(report.structure)) {
+    report.verdict = Verdict::kStructure;
+    report.headline = "structure: other modules, first " + report.structure.details.front();
   } else if (differs(report.sampling)) {
     report.verdict = Verdict::kSampling;
     report.headline = "sampling: the tokens were chosen by other rules";
@@ -138,6 +144,10 @@ void decide(ReplayReport& report) {
     report.verdict = Verdict::kOps;
     report.headline = "kernel: " + module_name(report.findings.front().module) +
                       " computes something else" + other_faults(report);
+  } else if (report.local && !report.local->misrouted.empty()) {
+    report.verdict = Verdict::kRouting;
+    report.headline = "routing: " + module_name(report.local->misrouted.begin()->first) +
+                      " picks others than its own scores say";
   } else if (!report.local && ops.first && decision_comes_first(ops)) {
     report.verdict = Verdict::kUndecided;
     report.headline = "a decision in " + module_name(ops.first_decision->scope) +
@@ -249,6 +259,8 @@ const char* verdict_name(Verdict verdict) {
       return "incomplete";
     case Verdict::kRounding:
       return "rounding_policy";
+    case Verdict::kRouting:
+      return "routing_differs";
   }
   return "unknown";
 }
@@ -344,6 +356,10 @@ Status measure_local(const ReplayOptions& options, ReplayReport& report) {
                                         measured->wrong_parameters.front() + " differs"};
   }
   report.findings = findings_of(*measured);
+  for (LocalFinding& finding : report.findings) {
+    const auto known = report.oracle.modules.find(measured->cuts[finding.cuts.front()].scope);
+    if (known != report.oracle.modules.end()) finding.module_class = known->second;
+  }
   report.local = std::move(*measured);
   return {};
 }
@@ -371,6 +387,7 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
   report.weights =
       compare_weights(oracle->parameters, candidate->parameters, want.dtype == got.dtype);
   report.config = compare_config(want.model_config, got.model_config);
+  report.structure = compare_modules(want.modules, got.modules);
   report.sampling = compare_sampling(oracle->text, candidate->text);
   // Other inputs make every later number another: nothing below is compared then.
   if (report.inputs.status != RungStatus::kDiff) {

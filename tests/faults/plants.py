@@ -108,8 +108,9 @@ FAULTS = {
                          (path(2, "linear_attn"),)),
     "q_proj halves swapped": Plant(lambda m: swap_halves(layer(m, 3).self_attn.q_proj.weight),
                                    (path(3, "self_attn.q_proj"),)),
+    # Named where query and gate are used: they only change places.
     "q and gate swapped": Plant(lambda m: swapped_gate(layer(m, 7).self_attn),
-                                (path(7, "self_attn.q_proj"),)),
+                                (path(7, "self_attn"),)),
     "conv1d reversed": Plant(lambda m: layer(m, 1).linear_attn.conv1d.weight.copy_(
         layer(m, 1).linear_attn.conv1d.weight.flip(-1)), (path(1, "linear_attn"),)),
     "missing +1": Plant(lambda m: without_one(layer(m, 2).post_attention_layernorm),
