@@ -3,7 +3,6 @@
 // Parses the command line and nothing else.
 // Exit status: 0 agree, 1 diverge, 2 no answer (usage, I/O, damaged file, not comparable); of
 // check: 0 sound, 1 damaged.
-#include <malloc.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -13,7 +12,6 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
-#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -425,12 +423,6 @@ void add_recover(CLI::App& app, std::string& in, std::string& out, Run& run) {
 }  // namespace
 
 int main(int argc, char** argv) {
-#ifdef __GLIBC__
-  // What one call's tensors had, the next one's want: memory is not given back to the system.
-  ::mallopt(M_MMAP_THRESHOLD, 1 << 30);
-  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
-  ::mallopt(M_TOP_PAD, 64 << 20);
-#endif
   spdlog::set_default_logger(spdlog::stderr_color_st("replay"));
   spdlog::set_pattern("replay: %v");
 

@@ -9,10 +9,8 @@
 
 namespace goldentrace {
 
-// It asks for large pages, too.
-//
-// In place of the process's CPU allocator for as long as it lives, passing requests on to it.
-// Blocks that it gave outlive it.
+// In place of the process's CPU allocator for as long as it lives. Blocks that it gave outlive it.
+// Large ones that were given back are kept for the next request of their size.
 class AllocationLimit final : public c10::Allocator {
  public:
   AllocationLimit();
@@ -24,7 +22,7 @@ class AllocationLimit final : public c10::Allocator {
   void set(std::size_t bytes) { limit_ = bytes; }
 
   c10::DataPtr allocate(std::size_t bytes) override;
-  c10::DeleterFnPtr raw_deleter() const override { return real_->raw_deleter(); }
+  c10::DeleterFnPtr raw_deleter() const override;
   void copy_data(void* to, const void* from, std::size_t count) const override {
     real_->copy_data(to, from, count);
   }

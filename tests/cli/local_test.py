@@ -282,7 +282,7 @@ def test_progress_is_shown_on_a_terminal_that_waits_and_nowhere_else(build, reco
     import pty
     import subprocess
     import goldentrace
-    gold = record("long-gold", tiny, max_new_tokens=40)
+    gold = record("long-gold", tiny, max_new_tokens=160)
     tokens = goldentrace.open(gold).requests[0].output_ids
     long = record("long", tiny, forced=tokens, max_new_tokens=None, rules=VALUES)
     command = [build / "bin" / "replay", long, "--against", gold, "--weights", tiny]
