@@ -6,8 +6,8 @@
 
 namespace goldentrace {
 
-Status MatchedSteps::go_to(std::uint64_t number, std::uint32_t step) {
-  if (!want_.calls.empty() && number <= want_.calls.back().number) return {};
+Result<bool> MatchedSteps::go_to(std::uint64_t number, std::uint32_t step) {
+  if (!want_.calls.empty() && number <= want_.calls.back().number) return false;
   const auto more = oracle_.next(want_);
   if (!more.ok()) return more.status();
   match_.clear();
@@ -18,7 +18,7 @@ Status MatchedSteps::go_to(std::uint64_t number, std::uint32_t step) {
     started_ = true;
     ended_ = !*another;
   }
-  if (ended_ || got_.step != step) return {};
+  if (ended_ || got_.step != step) return true;
   const Alignment alignment = align(want_.calls, got_.calls);
   std::set<std::uint32_t> taken;  // of the candidate's calls
   for (const auto& [left, right] : alignment.matched) {
@@ -30,7 +30,7 @@ Status MatchedSteps::go_to(std::uint64_t number, std::uint32_t step) {
     taken.insert(right);
   }
   match_module_outputs(taken);
-  return {};
+  return true;
 }
 
 bool MatchedSteps::holds_rows(const StepCall& want, const StepCall& got) const {

@@ -21,9 +21,12 @@ class MatchedSteps {
         oracle_(oracle, names_, {.floats = true, .leading = row.count > 1}),
         candidate_(candidate, names_, {.floats = true, .leading = row.count > 1}) {}
 
-  // Goes to the run of calls that holds the oracle's call `number` of `step`.
-  Status go_to(std::uint64_t number, std::uint32_t step);
+  // Goes to the run of calls that holds the oracle's call `number` of `step`; true where that is
+  // another than before.
+  Result<bool> go_to(std::uint64_t number, std::uint32_t step);
 
+  // The oracle's calls of this run.
+  [[nodiscard]] const std::vector<StepCall>& calls() const { return want_.calls; }
   [[nodiscard]] const StepCall& oracle(std::uint64_t number) const {
     return want_.calls[static_cast<std::size_t>(number - want_.calls.front().number)];
   }

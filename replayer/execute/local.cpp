@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "replayer/align/matched_steps.h"
+#include "replayer/align/values_ahead.h"
 #include "replayer/band/band.h"
 #include "replayer/band/cut.h"
 #include "replayer/band/run_dtype.h"
@@ -42,10 +43,12 @@ using CutKey =
 
 class LocalRun {
  public:
-  LocalRun(const TraceReader& oracle, const TraceReader& candidate, const Checkpoint& checkpoint,
-           const LocalOptions& options, const BatchRow& row, Beside beside, LocalReport& report)
+  LocalRun(const TraceReader& oracle, const TraceReader& candidate, ValuesAhead& values,
+           const Checkpoint& checkpoint, const LocalOptions& options, const BatchRow& row,
+           Beside beside, LocalReport& report)
       : oracle_(oracle),
         candidate_(candidate),
+        values_(values),
         row_(row),
         options_(options),
         calls_(std::max<std::uint64_t>(1, oracle.summary().calls)),
@@ -73,7 +76,9 @@ class LocalRun {
       if (options_.progress && execution_.number() % kProgressEvery == 0) {
         options_.progress(static_cast<double>(execution_.number()) / static_cast<double>(calls_));
       }
-      GOLDENTRACE_RETURN_IF_ERROR(steps_.go_to(execution_.number(), execution_.call().step));
+      const auto moved = steps_.go_to(execution_.number(), execution_.call().step);
+      if (!moved.ok()) return moved.status();
+      if (*moved) ask_for_values();
       GOLDENTRACE_RETURN_IF_ERROR(run_call());
     }
     report_.wrong_parameters = execution_.inputs().wrong_parameters();
@@ -102,6 +107,20 @@ class LocalRun {
       }
     }
     return {};
+  }
+
+  // Of the step that begins, all values that will be compared, in the order of the calls.
+  void ask_for_values() {
+    tickets_.clear();
+    for (const StepCall& want : steps_.calls()) {
+      const StepCall* const got = steps_.candidate(want.number);
+      const std::size_t outputs = got == nullptr ? 0 : got->outputs.size();
+      for (std::size_t i = 0; i < std::min(outputs, want.outputs.size()); ++i) {
+        const Output& output = got->outputs[i];
+        if (!is_real_float(output.dtype) || !candidate_.has_value(output.hash)) continue;
+        tickets_[{want.number, static_cast<std::uint32_t>(i)}] = values_.ask(output.hash);
+      }
+    }
   }
 
   Status run_call() {
@@ -164,7 +183,9 @@ class LocalRun {
     if (!first_pass()) round(write);
     const std::uint64_t elements = want.outputs[output].elements;
     if (got == nullptr || !is_real_float(got->dtype) || !candidate_.has_value(got->hash)) return {};
-    const auto whole = candidate_.view_value(got->hash);
+    const auto asked_for = tickets_.find({want.number, output});
+    if (asked_for == tickets_.end()) return {};
+    const auto whole = values_.get(asked_for->second);
     if (!whole.ok()) return whole.status();
     const std::span<const std::byte> value = row_of(*whole, want.outputs[output], *got, row_);
     if (value.size() != elements * item_size(got->dtype)) {
@@ -368,6 +389,7 @@ class LocalRun {
 
   const TraceReader& oracle_;
   const TraceReader& candidate_;
+  ValuesAhead& values_;
   const BatchRow row_;
   const LocalOptions& options_;
   const std::uint64_t calls_;
@@ -380,6 +402,7 @@ class LocalRun {
   std::unordered_map<std::uint32_t, std::set<CutKey>> sources_;  // by storage
   std::set<CutKey> read_;                                        // by the call that runs
   CutMeter meter_;
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> tickets_;  // by call and output
   std::uint32_t rerouted_step_ = 0;
   std::set<std::string> rerouted_;                                          // modules, in that step
   std::unordered_map<std::uint32_t, std::vector<std::int64_t>> positions_;  // by step
@@ -431,10 +454,12 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
   auto got = candidate.text();
   if (!got.ok()) return got.status();
   const BatchRow row = keep_row_of(*want, *got);
+  const auto values = ValuesAhead::open(options.candidate);
+  if (!values.ok()) return values.status();
   std::map<CutKey, LocalCut> cuts;
   std::map<CutKey, std::set<CutKey>> inputs;
   {
-    LocalRun run(oracle, candidate, checkpoint, options, row, Beside::kEager, report);
+    LocalRun run(oracle, candidate, **values, checkpoint, options, row, Beside::kEager, report);
     GOLDENTRACE_RETURN_IF_ERROR(run.run(cuts));
     inputs = run.inputs();
   }
@@ -452,7 +477,7 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
   }
   if (!flagged.empty()) {
     GOLDENTRACE_RETURN_IF_ERROR(
-        LocalRun(oracle, candidate, checkpoint, options, row, Beside::kRounded, report)
+        LocalRun(oracle, candidate, **values, checkpoint, options, row, Beside::kRounded, report)
             .run(flagged));
     judge_all(flagged, report);
     for (auto& [key, cut] : flagged) cuts[key] = cut;

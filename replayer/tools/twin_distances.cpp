@@ -158,7 +158,8 @@ Result<TwinDistances> same_steps(const TraceReader& oracle, const TraceReader& t
     const ProgramChunk& chunk = program.chunk();
     for (std::size_t i = 0; i < chunk.calls.size(); ++i) {
       const std::uint64_t number = chunk.base.calls + i;
-      GOLDENTRACE_RETURN_IF_ERROR(steps.go_to(number, chunk.calls[i].step));
+      const auto moved = steps.go_to(number, chunk.calls[i].step);
+      if (!moved.ok()) return moved.status();
       const StepCall& want = steps.oracle(number);
       const StepCall* const got = steps.candidate(number);
       for (std::size_t w = 0; w < want.outputs.size(); ++w) {
