@@ -459,6 +459,12 @@ int main(int argc, char** argv) {
                  "of what is free")
       ->transform(CLI::AsSizeValue(false))
       ->needs(weights);
+  app.add_option(
+         "--device", options.local.device,
+         "with --weights: where the program is executed, cpu or cuda; default cpu, wherever "
+         "it was recorded")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->needs(weights);
   app.add_flag("--float64", options.local.float64,
                "with --weights: errors are measured against float64, not the next wider dtype")
       ->needs(weights);

@@ -18,7 +18,8 @@ Result<double> force_picked(const ProgramChunk& chunk, const Call& call,
   const auto bytes = control(write, 1);
   if (!bytes.ok()) return bytes.status();
   const at::Tensor index =
-      at::empty(dictionary.geometry_of(write.tensor).sizes, at::TensorOptions().dtype(at::kLong));
+      at::empty(dictionary.geometry_of(write.tensor).sizes,
+                at::TensorOptions().dtype(at::kLong).device(interpreter.memory().device()));
   if (bytes->size() != index.nbytes()) return 0.0;
   GOLDENTRACE_RETURN_IF_ERROR(put_elements(*bytes, DType::kInt64, index));
   if (!results[1].isTensor() || results[1].toTensor().equal(index)) return 0.0;
@@ -34,10 +35,10 @@ namespace {
 
 std::vector<std::unique_ptr<Interpreter>> make_interpreters(
     const Dictionary& dictionary, const std::vector<Promotion>& promotions,
-    Environment& environment) {
+    Environment& environment, c10::Device device) {
   std::vector<std::unique_ptr<Interpreter>> made;
   for (const Promotion promotion : promotions) {
-    made.push_back(std::make_unique<Interpreter>(dictionary, promotion, environment));
+    made.push_back(std::make_unique<Interpreter>(dictionary, promotion, environment, device));
     // Promoted alike, they have the same parameters.
     const bool first = made.front() == made.back();
     if (!first && made.front()->memory().promotion() == promotion) {
@@ -56,10 +57,11 @@ std::vector<Memory*> memories_of(const std::vector<std::unique_ptr<Interpreter>>
 }  // namespace
 
 Execution::Execution(const TraceReader& trace, const Checkpoint& checkpoint,
-                     const std::vector<Promotion>& promotions, Alignment alignment)
+                     const std::vector<Promotion>& promotions, Alignment alignment,
+                     c10::Device device)
     : trace_(trace),
       program_(trace),
-      interpreters_(make_interpreters(program_.dictionary(), promotions, environment_)),
+      interpreters_(make_interpreters(program_.dictionary(), promotions, environment_, device)),
       inputs_(trace, checkpoint, program_.dictionary(), memories_of(interpreters_), alignment) {}
 
 void Execution::set_weight_cache(std::uint64_t bytes) {

@@ -40,7 +40,8 @@ class Execution {
  public:
   // One interpreter for each promotion. `trace` and `checkpoint` must outlive this.
   Execution(const TraceReader& trace, const Checkpoint& checkpoint,
-            const std::vector<Promotion>& promotions, Alignment alignment);
+            const std::vector<Promotion>& promotions, Alignment alignment,
+            c10::Device device = c10::DeviceType::CPU);
   // Bytes of promoted parameters that stay in memory between calls; all, unless it is set.
   void set_weight_cache(std::uint64_t bytes);
 

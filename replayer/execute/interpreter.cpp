@@ -27,8 +27,8 @@ at::Tensor wrapped(const at::Scalar& number) {
 }  // namespace
 
 Interpreter::Interpreter(const Dictionary& dictionary, Promotion promotion,
-                         Environment& environment)
-    : dictionary_(dictionary), memory_(dictionary, promotion), environment_(environment) {}
+                         Environment& environment, c10::Device device)
+    : dictionary_(dictionary), memory_(dictionary, promotion, device), environment_(environment) {}
 
 const Interpreter::Op& Interpreter::find_op(std::uint32_t id) {
   const auto known = ops_.find(id);
@@ -204,7 +204,7 @@ c10::IValue Interpreter::decode(const std::vector<Node>& nodes, std::size_t& nod
     case NodeKind::kString:
       return dictionary_.string(id);
     case NodeKind::kDevice:
-      return c10::Device(dictionary_.string(id));
+      return memory_.device();  // wherever it was recorded
     case NodeKind::kComplex: {
       const double real = std::bit_cast<double>(nodes[node].value);
       const double imaginary = std::bit_cast<double>(nodes[node + 1].value);

@@ -34,7 +34,8 @@ struct Placed {
 class Interpreter {
  public:
   // Both must outlive this; several may share one environment.
-  Interpreter(const Dictionary& dictionary, Promotion promotion, Environment& environment);
+  Interpreter(const Dictionary& dictionary, Promotion promotion, Environment& environment,
+              c10::Device device = c10::DeviceType::CPU);
 
   Memory& memory() { return memory_; }
 

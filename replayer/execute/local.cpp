@@ -16,6 +16,7 @@
 #include "replayer/band/band.h"
 #include "replayer/band/cut.h"
 #include "replayer/band/run_dtype.h"
+#include "replayer/execute/device.h"
 #include "replayer/execute/execution.h"
 #include "replayer/execute/weights.h"
 #include "replayer/verdict/local_findings.h"
@@ -45,7 +46,7 @@ class LocalRun {
  public:
   LocalRun(const TraceReader& oracle, const TraceReader& candidate, ValuesAhead& values,
            const Checkpoint& checkpoint, const LocalOptions& options, const BatchRow& row,
-           Beside beside, LocalReport& report)
+           c10::Device device, Beside beside, LocalReport& report)
       : oracle_(oracle),
         candidate_(candidate),
         values_(values),
@@ -57,7 +58,7 @@ class LocalRun {
         execution_(oracle, checkpoint,
                    {wide_dtypes(options),
                     beside == Beside::kEager ? Promotion::kNone : wide_dtypes(options)},
-                   Alignment::kAny),
+                   Alignment::kAny, device),
         steps_(oracle, candidate, row) {
     execution_.set_weight_cache(options.weight_cache.value_or(available_memory() / 2));
   }
@@ -221,8 +222,8 @@ class LocalRun {
   bool is_eagers(const Write& write, std::span<const std::byte> value, DType dtype) {
     if (!first_pass()) return false;
     const at::Tensor eager = execution_.memory(kBeside).tensor(write.tensor);
-    return static_cast<DType>(eager.scalar_type()) == dtype && eager.is_contiguous() &&
-           eager.nbytes() == value.size() &&
+    return eager.is_cpu() && static_cast<DType>(eager.scalar_type()) == dtype &&
+           eager.is_contiguous() && eager.nbytes() == value.size() &&
            (value.empty() || std::memcmp(eager.const_data_ptr(), value.data(), value.size()) == 0);
   }
 
@@ -261,8 +262,8 @@ class LocalRun {
   }
 
   void measure(LocalCut& cut, const Write& write, const FloatArray& candidate) {
-    const at::Tensor wide = execution_.memory(kWide).tensor(write.tensor).contiguous();
-    const at::Tensor beside = execution_.memory(kBeside).tensor(write.tensor).contiguous();
+    const at::Tensor wide = execution_.memory(kWide).tensor(write.tensor).cpu().contiguous();
+    const at::Tensor beside = execution_.memory(kBeside).tensor(write.tensor).cpu().contiguous();
     CutValues values;
     values.wide = array_of(wide);
     values.candidate = candidate;
@@ -454,12 +455,15 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
   auto got = candidate.text();
   if (!got.ok()) return got.status();
   const BatchRow row = keep_row_of(*want, *got);
+  const auto device = open_device(options.device);
+  if (!device.ok()) return device.status();
   const auto values = ValuesAhead::open(options.candidate);
   if (!values.ok()) return values.status();
   std::map<CutKey, LocalCut> cuts;
   std::map<CutKey, std::set<CutKey>> inputs;
   {
-    LocalRun run(oracle, candidate, **values, checkpoint, options, row, Beside::kEager, report);
+    LocalRun run(oracle, candidate, **values, checkpoint, options, row, *device, Beside::kEager,
+                 report);
     GOLDENTRACE_RETURN_IF_ERROR(run.run(cuts));
     inputs = run.inputs();
   }
@@ -476,9 +480,9 @@ Result<LocalReport> measure(const TraceReader& oracle, const TraceReader& candid
     if (cut.zone.zone == Zone::kFault && cut.sums.one_sided == 0) flagged.emplace(key, cut);
   }
   if (!flagged.empty()) {
-    GOLDENTRACE_RETURN_IF_ERROR(
-        LocalRun(oracle, candidate, **values, checkpoint, options, row, Beside::kRounded, report)
-            .run(flagged));
+    GOLDENTRACE_RETURN_IF_ERROR(LocalRun(oracle, candidate, **values, checkpoint, options, row,
+                                         *device, Beside::kRounded, report)
+                                    .run(flagged));
     judge_all(flagged, report);
     for (auto& [key, cut] : flagged) cuts[key] = cut;
   }

@@ -24,6 +24,7 @@ struct LocalOptions {
   std::string weights;           // as find_weights takes it
   std::uint32_t first_step = 0;  // of those that are judged; the ones before run too
   std::uint32_t last_step = 0xffffffff;
+  std::string device = "cpu";  // as open_device takes it
   bool float64 = false;  // the wide run is in float64, not in the next wider dtype of each tensor
   // Bytes of promoted parameters that stay in memory between calls; none: half of what is free.
   std::optional<std::uint64_t> weight_cache = {};

@@ -21,7 +21,8 @@ at::Tensor from_bytes(std::span<const std::byte> bytes, DType dtype) {
 
 at::Tensor view_of_storage(const c10::Storage& storage, DType dtype, std::int64_t offset,
                            const Geometry& geometry) {
-  at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(scalar_type(dtype)));
+  at::Tensor tensor =
+      at::empty({0}, at::TensorOptions().dtype(scalar_type(dtype)).device(storage.device()));
   tensor.set_(storage, offset, geometry.sizes, geometry.strides);
   return tensor;
 }
@@ -85,7 +86,7 @@ void Memory::lend(std::uint32_t id, const c10::Storage& recorded) {
   release(id);
   lent_[id] = recorded;
   const DType own = own_dtype(id);
-  if (promoted(own, promotion_) == own) bind(id, recorded);
+  if (promoted(own, promotion_) == own && device_.is_cpu()) bind(id, recorded);
 }
 
 void Memory::need(std::uint32_t id) {
@@ -101,7 +102,7 @@ void Memory::need(std::uint32_t id) {
   const DType own = own_dtype(id);
   const auto count = static_cast<std::int64_t>(lent->second.nbytes() / item_size(own));
   const at::Tensor wide = view_of_storage(lent->second, own, 0, {{count}, {1}})
-                              .to(scalar_type(promoted(own, promotion_)));
+                              .to(device_, scalar_type(promoted(own, promotion_)));
   bind(id, wide.storage());
   if (wide.nbytes() <= room_) {
     room_ -= wide.nbytes();
@@ -113,7 +114,8 @@ void Memory::need(std::uint32_t id) {
 at::Tensor Memory::lent_tensor(std::uint32_t id) const {
   const Tensor& view = dictionary_.tensor(id);
   return view_of_storage(lent_.at(view.storage), view.dtype, view.offset,
-                         dictionary_.geometry(view.geometry));
+                         dictionary_.geometry(view.geometry))
+      .to(device_);
 }
 
 void Memory::end_call() {
@@ -133,7 +135,8 @@ void Memory::own(std::uint32_t id) {
 
 void Memory::allocate(std::uint32_t id) {
   const std::uint64_t bytes = dictionary_.storage(id).bytes * ratio(own_dtype(id));
-  bind(id, at::zeros({static_cast<std::int64_t>(bytes)}, at::TensorOptions().dtype(at::kByte))
+  bind(id, at::zeros({static_cast<std::int64_t>(bytes)},
+                     at::TensorOptions().dtype(at::kByte).device(device_))
                .storage());
 }
 
@@ -142,8 +145,9 @@ void Memory::fill(std::uint32_t id, std::span<const std::byte> bytes) {
   const DType own = own_dtype(id);
   at::Tensor kept = from_bytes(bytes, promotes() ? own : DType::kUInt8);
   if (promotes()) kept = kept.to(scalar_type(promoted(own, promotion_)));
-  const std::size_t size = std::min(kept.nbytes(), storages_[id].nbytes());
-  if (size > 0) std::memcpy(storages_[id].mutable_data(), kept.const_data_ptr(), size);
+  const auto size = static_cast<std::int64_t>(std::min(kept.nbytes(), storages_[id].nbytes()));
+  view_of_storage(storages_[id], DType::kUInt8, 0, {{size}, {1}})
+      .copy_(view_of_storage(kept.storage(), DType::kUInt8, 0, {{size}, {1}}));
 }
 
 bool Memory::reinterprets(std::uint32_t id) const {

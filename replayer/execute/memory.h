@@ -19,8 +19,11 @@ namespace goldentrace {
 
 class Memory {
  public:
-  Memory(const Dictionary& dictionary, Promotion promotion)
-      : dictionary_(dictionary), promotion_(promotion) {}
+  Memory(const Dictionary& dictionary, Promotion promotion, c10::Device device)
+      : dictionary_(dictionary), promotion_(promotion), device_(device) {}
+
+  // Where all of it is, wherever it was recorded.
+  [[nodiscard]] c10::Device device() const { return device_; }
 
   // Of each storage, what its elements are; to be called for every chunk before its calls.
   void learn(const ProgramChunk& chunk);
@@ -35,8 +38,8 @@ class Memory {
   void release(std::uint32_t id);
   // Memory of zeros for storage `id`, aligned.
   void allocate(std::uint32_t id);
-  // Storage `id` of a parameter, whole, in the recorded dtype; others may have it too. Promoted
-  // memory makes its own of it when a call needs it: see need().
+  // Storage `id` of a parameter, whole, in the recorded dtype, on the CPU; others may have it too.
+  // Promoted memory makes its own of it when a call needs it: see need().
   void lend(std::uint32_t id, const c10::Storage& recorded);
   // To be called before a call's tensors are asked for, and after it. What need() made of a lent
   // storage stays while there is room for it, else it goes when the call is over.
@@ -78,6 +81,7 @@ class Memory {
 
   const Dictionary& dictionary_;
   const Promotion promotion_;
+  const c10::Device device_;
   std::vector<c10::Storage> storages_;
   std::vector<DType> dtypes_;  // by storage: of the first tensor that looks into it
   std::unordered_map<std::uint32_t, c10::Storage> lent_;
