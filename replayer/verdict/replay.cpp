@@ -74,6 +74,16 @@ bool decision_comes_first(const OpsReport& ops) {
   return ops.first_decision && ops.first_decision->oracle_call < ops.first->oracle_call;
 }
 
+// Every call is in band from its own inputs, and the candidate took its own best token in every
+// step: where that is another than the oracle's, rounding has piled up to it.
+bool rounding_decides(const ReplayReport& report, const Text& candidate) {
+  if (!report.local || report.local->compared == 0 || !report.local->misrouted.empty())
+    return false;
+  return std::ranges::all_of(candidate.steps, [](const Step& step) {
+    return !step.top_ids.empty() && step.top_ids.front() == step.chosen;
+  });
+}
+
 // No rung differs: how much agreement may be claimed. Nothing is claimed of what was not compared.
 void decide_agreement(ReplayReport& report) {
   const OpsReport& ops = report.ops;
@@ -419,6 +429,9 @@ Result<ReplayReport> run_replay(const ReplayOptions& options) {
         !moved && !report.ops.first_constant && report.logits.status != RungStatus::kDiff;
     if (!sound && report.tokens.rung.status == RungStatus::kTie) {
       report.tokens.rung.status = RungStatus::kDiff;
+    } else if (sound && rounding_decides(report, candidate->text) &&
+               report.tokens.rung.status == RungStatus::kDiff) {
+      report.tokens.rung.status = RungStatus::kTie;
     }
   }
   decide(report);
