@@ -181,6 +181,8 @@ struct Side {
   std::uint64_t losses = 0;  // sum of what was counted as loss or error while recording
   Doubts doubts = {};
 };
+class TraceReader;
+Side describe_side(const TraceReader& trace);
 
 struct ReplayReport {
   Verdict verdict = Verdict::kIdentical;
