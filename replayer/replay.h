@@ -188,6 +188,8 @@ struct Side {
   std::map<std::string, std::string> modules = {};  // path: class
   Doubts doubts = {};
 };
+class TraceReader;
+Side describe_side(const TraceReader& trace);
 
 struct ReplayReport {
   Verdict verdict = Verdict::kIdentical;

@@ -1,8 +1,10 @@
-// replay: holds a candidate's trace against the oracle's; proves a trace; shows what is in one,
-// checks, exports and trims it.
+// replay: holds a candidate's trace against the oracle's; proves a trace, checks and trims it;
+// shows and exports what is in one (show_main.cpp).
 // Parses the command line and nothing else.
 // Exit status: 0 agree, 1 diverge, 2 no answer (usage, I/O, damaged file, not comparable); of
 // check: 0 sound, 1 damaged.
+#include "replayer/replay_main.h"
+
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
@@ -23,11 +25,10 @@
 #include "replayer/report/format.h"
 #include "replayer/report/json.h"
 #include "replayer/report/recovery.h"
-#include "replayer/report/show.h"
 #include "replayer/report/text.h"
 #include "replayer/tools/calibrate.h"
 #include "replayer/tools/check.h"
-#include "replayer/tools/export.h"
+#include "replayer/tools/load_tensor.h"
 #include "replayer/tools/trim.h"
 #include "replayer/verdict/doubts.h"
 #include "src/base/dtype.h"
@@ -35,20 +36,13 @@
 #include "src/format/recover.h"
 #include "src/format/trace_reader.h"
 
-namespace {
-
-using goldentrace::CallFilter;
-using goldentrace::Code;
-using goldentrace::counted;
-using goldentrace::grouped;
-using goldentrace::Status;
+namespace goldentrace::cli {
 
 int fail(const Status& status) {
   spdlog::error("{}", status.message());
   return 2;
 }
 
-// Prints `text`; writes `json` to `path` unless that is empty ("-" is standard output, alone).
 Status deliver(const std::string& text, const std::string& json, const std::string& path) {
   std::cout << (path == "-" ? json : text) << std::flush;
   if (!std::cout) return {Code::kIo, "can't write the report to standard output"};
@@ -60,41 +54,75 @@ Status deliver(const std::string& text, const std::string& json, const std::stri
   return {};
 }
 
-// A line on a terminal that is written over: how far, and how long it may take yet. Nothing in the
-// first seconds, which most replays end in.
-class Progress {
- public:
-  ~Progress() { clear(); }
+bool is_whole(const TraceReader& trace) {
+  const std::string missing = incompleteness(trace.summary());
+  if (!missing.empty()) spdlog::warn("{}: not whole: {}", trace.name(), missing);
+  return missing.empty();
+}
 
-  void operator()(double share) {
-    const auto now = std::chrono::steady_clock::now();
-    const auto since = [&](auto then) { return std::chrono::duration<double>(now - then).count(); };
-    if (share < share_) pass_began_ = now;
-    share_ = share;
-    if (since(began_) < kQuiet || since(shown_) < kEvery || share <= 0) return;
-    shown_ = now;
-    visible_ = true;
-    const double left = since(pass_began_) * (1 / share - 1);
-    std::cerr << "\r  " << static_cast<int>(100 * share) << " % of the program, "
-              << static_cast<int>(left) + 1 << " s left  " << std::flush;
-  }
-  void clear() {
-    if (std::exchange(visible_, false)) std::cerr << "\r\x1b[K" << std::flush;
-  }
+std::function<void(double)> Progress::on_terminal() {
+  if (::isatty(STDERR_FILENO) == 0) return {};
+  return std::ref(*this);
+}
 
- private:
-  using TimePoint = std::chrono::steady_clock::time_point;
-  static constexpr double kQuiet = 2;
-  static constexpr double kEvery = 0.2;
-  const TimePoint began_ = std::chrono::steady_clock::now();
-  TimePoint pass_began_ = began_;
-  TimePoint shown_;
-  double share_ = 0;
-  bool visible_ = false;
-};
+void Progress::operator()(double share) {
+  const auto now = std::chrono::steady_clock::now();
+  const auto since = [&](auto then) { return std::chrono::duration<double>(now - then).count(); };
+  if (share < share_) pass_began_ = now;
+  share_ = share;
+  if (since(began_) < kQuiet || since(shown_) < kEvery || share <= 0) return;
+  shown_ = now;
+  visible_ = true;
+  const double left = since(pass_began_) * (1 / share - 1);
+  std::cerr << "\r  " << static_cast<int>(100 * share) << " % of the program, "
+            << static_cast<int>(left) + 1 << " s left  " << std::flush;
+}
+
+void Progress::clear() {
+  if (std::exchange(visible_, false)) std::cerr << "\r\x1b[K" << std::flush;
+}
+
+void add_scopes(CLI::App& command, CallFilter& filter) {
+  command
+      .add_option("--scope", filter.scopes,
+                  "module path: ? is one character, * any but dots, ** any; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("GLOB");
+}
+
+void add_steps(CLI::App& command, const std::string& name, CallFilter& filter) {
+  command.add_option_function<std::string>(
+      name,
+      [&filter](const std::string& text) {
+        const auto steps = goldentrace::parse_steps(text);
+        if (!steps.ok()) throw CLI::ValidationError(steps.status().message());
+        std::tie(filter.first_step, filter.last_step) = *steps;
+      },
+      "forward passes, as 3 or 0..4; 0 is the prefill");
+}
+
+}  // namespace goldentrace::cli
+
+namespace {
+
+using goldentrace::Code;
+using goldentrace::grouped;
+using goldentrace::Status;
+using goldentrace::cli::add_scopes;
+using goldentrace::cli::add_steps;
+using goldentrace::cli::deliver;
+using goldentrace::cli::fail;
+using goldentrace::cli::is_whole;
+using goldentrace::cli::Progress;
+using goldentrace::cli::Run;
 
 int replay(goldentrace::ReplayOptions options, const std::vector<std::string>& candidates,
            const std::string& json_path) {
+  for (const std::string& candidate : candidates) {
+    if (!goldentrace::is_tensor_file(candidate)) continue;
+    return fail({Code::kInvalidArgument,
+                 candidate + ": is one tensor: --at PLACE --weights MODEL_DIR say what it is"});
+  }
   if (options.depth == goldentrace::Depth::kLocal && options.local.weights.empty()) {
     return fail({Code::kInvalidArgument, "--depth local needs --weights"});
   }
@@ -102,7 +130,7 @@ int replay(goldentrace::ReplayOptions options, const std::vector<std::string>& c
     return fail({Code::kUnsupported, "--weights: this replay was built without LibTorch"});
   }
   Progress progress;
-  if (::isatty(STDERR_FILENO) != 0) options.local.progress = std::ref(progress);
+  options.local.progress = progress.on_terminal();
   std::vector<goldentrace::ReplayReport> reports;
   for (const std::string& candidate : candidates) {
     options.candidate = candidate;
@@ -131,13 +159,6 @@ int verify([[maybe_unused]] const goldentrace::VerifyOptions& options,
 #else
   return fail({Code::kUnsupported, "verify: this replay was built without LibTorch"});
 #endif
-}
-
-// Warns where it is not.
-bool is_whole(const goldentrace::TraceReader& trace) {
-  const std::string missing = goldentrace::incompleteness(trace.summary());
-  if (!missing.empty()) spdlog::warn("{}: not whole: {}", trace.name(), missing);
-  return missing.empty();
 }
 
 int run_recover(const std::string& in, const std::string& out) {
@@ -173,15 +194,6 @@ int run_diff(const std::string& left, const std::string& right) {
   return whole ? 0 : 2;
 }
 
-int run_show(const std::string& path, const goldentrace::ShowOptions& options) {
-  const auto trace = goldentrace::TraceReader::open(path);
-  if (!trace.ok()) return fail(trace.status());
-  (void)is_whole(**trace);
-  const Status status = goldentrace::show(**trace, options, std::cout);
-  if (!status.ok()) return fail(status);
-  return std::cout.flush() ? 0 : fail({Code::kIo, "can't write to standard output"});
-}
-
 int run_check(const goldentrace::CheckOptions& options, const std::string& json_path) {
   const auto report = goldentrace::check(options);
   if (!report.ok()) return fail(report.status());
@@ -189,19 +201,6 @@ int run_check(const goldentrace::CheckOptions& options, const std::string& json_
       deliver(goldentrace::text_report(*report), goldentrace::json_report(*report), json_path);
   if (!delivered.ok()) return fail(delivered);
   return goldentrace::check_exit_status(*report);
-}
-
-int run_export(const goldentrace::ExportOptions& options) {
-  const auto report = goldentrace::export_trace(options);
-  if (!report.ok()) return fail(report.status());
-  for (const std::string& note : report->notes) spdlog::warn("{}", note);
-  const bool calls = options.output.ends_with(".jsonl");
-  const std::string line = options.output + ": " +
-                           (calls ? counted(report->written, "call", "calls")
-                                  : counted(report->written, "tensor", "tensors") + ", " +
-                                        counted(report->bytes, "byte", "bytes"));
-  const Status delivered = deliver(line + "\n", "", "");
-  return delivered.ok() ? 0 : fail(delivered);
 }
 
 int run_calibrate(goldentrace::CalibrateOptions options) {
@@ -215,11 +214,11 @@ int run_calibrate(goldentrace::CalibrateOptions options) {
   const auto report = goldentrace::calibrate(options);
   if (!report.ok()) return fail(report.status());
   std::string text = options.output + ": bands of " + grouped(report->outputs) + " of " +
-                     counted(report->writes, "output", "outputs") + "\n";
+                     goldentrace::counted(report->writes, "output", "outputs") + "\n";
   for (const auto& twin : report->twins) {
-    text += "  " + twin.name + "   " + counted(twin.outputs, "output", "outputs") + ", median " +
-            goldentrace::percent(twin.median) + ", largest " + goldentrace::percent(twin.largest) +
-            "\n";
+    text += "  " + twin.name + "   " + goldentrace::counted(twin.outputs, "output", "outputs") +
+            ", median " + goldentrace::percent(twin.median) + ", largest " +
+            goldentrace::percent(twin.largest) + "\n";
   }
   const Status delivered = deliver(text, "", "");
   return delivered.ok() ? 0 : fail(delivered);
@@ -239,45 +238,6 @@ int run_trim(const goldentrace::TrimOptions& options) {
 // ---- the command line ---------------------------------------------------------------------------
 
 constexpr const char* kIncompleteHelp = "let a trace that is not whole agree as far as it goes";
-
-// A subcommand sets what `run` does; it is called when the whole line has been parsed.
-using Run = std::function<int()>;
-
-void add_scopes(CLI::App& command, CallFilter& filter) {
-  command
-      .add_option("--scope", filter.scopes,
-                  "module path: ? is one character, * any but dots, ** any; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("GLOB");
-}
-
-void add_steps(CLI::App& command, const std::string& name, CallFilter& filter) {
-  command.add_option_function<std::string>(
-      name,
-      [&filter](const std::string& text) {
-        const auto steps = goldentrace::parse_steps(text);
-        if (!steps.ok()) throw CLI::ValidationError(steps.status().message());
-        std::tie(filter.first_step, filter.last_step) = *steps;
-      },
-      "forward passes, as 3 or 0..4; 0 is the prefill");
-}
-
-void add_filter(CLI::App& command, CallFilter& filter) {
-  add_scopes(command, filter);
-  command
-      .add_option("--op", filter.ops,
-                  "operator, as aten::mul or aten::mul.Tensor, with * and ?; may be repeated")
-      ->allow_extra_args(false)
-      ->type_name("GLOB");
-  add_steps(command, "--step", filter);
-  command.add_option("--call", filter.call, "number of the call");
-  command.add_option("--hash", filter.hash, "first digits of a written tensor's hash")
-      ->check([](const std::string& text) {
-        return text.find_first_not_of("0123456789abcdef") == text.npos
-                   ? ""
-                   : "'" + text + "' is no lower-case hexadecimal number";
-      });
-}
 
 void add_verify(CLI::App& app, goldentrace::VerifyOptions& options, std::string& json_path,
                 Run& run) {
@@ -303,30 +263,6 @@ void add_verify(CLI::App& app, goldentrace::VerifyOptions& options, std::string&
   command->callback([&] { run = [&] { return verify(options, json_path); }; });
 }
 
-void add_show(CLI::App& app, std::string& path, goldentrace::ShowOptions& options, Run& run) {
-  using goldentrace::ShowWhat;
-  CLI::App* command = app.add_subcommand("show", "print what is in a trace");
-  command->footer("The filter is for --calls and --tensors.");
-  command->add_option("TRACE", path, "trace to read")->required();
-  CLI::Option_group* what = command->add_option_group("What is printed");
-  const auto add = [&](const char* flag, ShowWhat shown, const char* text) {
-    what->add_flag_callback(
-        flag, [&options, shown] { options.what = shown; }, text);
-  };
-  add("--calls", ShowWhat::kCalls, "every call, one a line");
-  add("--tensors", ShowWhat::kTensors, "every tensor that a call wrote, one a line");
-  add("--params", ShowWhat::kParameters, "the parameter dictionary");
-  add("--tokens", ShowWhat::kTokens, "prompt, tokens and their gaps");
-  add("--losses", ShowWhat::kLosses, "every counter: what was lost, and what is good to know");
-  add("--time", ShowWhat::kTimes, "time inside calls and between them, by step and by operator");
-  add("--chunks", ShowWhat::kChunks,
-      "every chunk decoded, one JSON object a line (FORMAT.md, section 12)");
-  what->require_option(0, 1);
-  command->add_flag("--json", options.json, "as JSON");
-  add_filter(*command, options.filter);
-  command->callback([&] { run = [&] { return run_show(path, options); }; });
-}
-
 void add_check(CLI::App& app, goldentrace::CheckOptions& options, std::string& json_path,
                Run& run) {
   CLI::App* command = app.add_subcommand(
@@ -335,23 +271,6 @@ void add_check(CLI::App& app, goldentrace::CheckOptions& options, std::string& j
   command->add_option("TRACE", options.trace, "trace to check")->required();
   command->add_option("--json", json_path, "write the report as JSON to this file; - is stdout");
   command->callback([&] { run = [&] { return run_check(options, json_path); }; });
-}
-
-void add_export(CLI::App& app, goldentrace::ExportOptions& options, Run& run) {
-  CLI::App* command =
-      app.add_subcommand("export", "write tensors or calls of a trace for other tools");
-  command->footer(
-      "OUT.npy holds one tensor. OUT.safetensors holds all that are selected, as \"scope/op\",\n"
-      "then \"/step N\" after the prefill, then \"#2\", \"#3\" .. for what the same step wrote\n"
-      "under that name before. OUT.jsonl holds calls, as show --calls --json prints them.\n"
-      "Only tensors whose value was kept can be written: record with --rule 'scope=...:values'.");
-  command->add_option("TRACE", options.trace, "trace to read")->required();
-  command->add_option("-o,--output", options.output, "file to write")->required();
-  command->add_flag(
-      "--bits", options.bits,
-      "OUT.npy: bfloat16, 8-bit floats and complex32 as unsigned integers, not float32");
-  add_filter(*command, options.filter);
-  command->callback([&] { run = [&] { return run_export(options); }; });
 }
 
 void add_calibrate(CLI::App& app, goldentrace::CalibrateOptions& options, Run& run) {
@@ -479,22 +398,30 @@ int main(int argc, char** argv) {
   app.add_flag("--strict", options.strict,
                "with --weights: rounding at other points than eager is a difference")
       ->needs(weights);
+  goldentrace::PlaceOptions at;
+  CLI::Option* const place = app.add_option(
+      "--at", at.place,
+      "CANDIDATE is one tensor (.npy, .safetensors), which a kernel gave from the oracle's own "
+      "inputs of this place: SCOPE or SCOPE/OP[#N]");
+  place->needs(weights)->type_name("PLACE");
+  for (const char* other : {"--steps", "--weight-cache", "--depth"}) {
+    place->excludes(app.get_option(other));
+  }
+  app.add_option("--step", at.step, "with --at: forward pass of the place; default 0, the prefill")
+      ->needs(place);
 #ifdef GOLDENTRACE_WITH_TORCH
   options.measure_local = goldentrace::measure_local;
 #endif
 
   Run run;
   goldentrace::VerifyOptions verify_options;
-  std::string shown;
-  goldentrace::ShowOptions show_options;
   goldentrace::CheckOptions check_options;
-  goldentrace::ExportOptions export_options;
   goldentrace::TrimOptions trim_options;
   goldentrace::CalibrateOptions calibrate_options;
   add_verify(app, verify_options, json_path, run);
-  add_show(app, shown, show_options, run);
+  goldentrace::cli::add_show(app, run);
   add_check(app, check_options, json_path, run);
-  add_export(app, export_options, run);
+  goldentrace::cli::add_export(app, run);
   add_trim(app, trim_options, run);
   add_calibrate(app, calibrate_options, run);
 
@@ -514,6 +441,17 @@ int main(int argc, char** argv) {
   if (candidates.empty() || options.oracle.empty()) {
     return fail({Code::kInvalidArgument,
                  "give a trace and --against another: replay CANDIDATE --against ORACLE"});
+  }
+  if (place->count() > 0) {
+    if (candidates.size() > 1) {
+      return fail({Code::kInvalidArgument, "with --at one tensor is judged: give one candidate"});
+    }
+    at.oracle = options.oracle;
+    at.candidate = candidates.front();
+    at.strict = options.strict;
+    at.float64 = options.local.float64;
+    at.execute.weights = options.local.weights;
+    return goldentrace::cli::judge_at(std::move(at), json_path);
   }
   return replay(std::move(options), candidates, json_path);
 }

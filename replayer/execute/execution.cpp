@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+#include <span>
 #include <utility>
 
 namespace goldentrace {
@@ -97,17 +99,20 @@ Result<Bytes> Execution::recorded_control(const Write& write) const {
   return (write.flags & kWriteValue) != 0 ? trace_.value(write.hash) : Bytes();
 }
 
-Result<bool> Execution::run(const Control& control) {
-  for (const auto& interpreter : interpreters_) {
+Result<bool> Execution::run(const Control& control, std::size_t interpreters) {
+  const auto running = std::span(interpreters_).first(std::min(interpreters, interpreters_.size()));
+  for (const auto& interpreter : running) {
     bool ran = false;
     try {
       GOLDENTRACE_RETURN_IF_ERROR(execute(*interpreter, control));
       ran = true;
-    } catch (const std::exception&) {
-    } catch (const CannotRun&) {
+    } catch (const std::exception& error) {
+      why_not_ = error.what();
+    } catch (const CannotRun& cannot) {
+      why_not_ = cannot.why;
     }
     if (ran) continue;
-    for (const auto& each : interpreters_) each->lose_results(chunk(), call());
+    for (const auto& each : running) each->lose_results(chunk(), call());
     return false;
   }
   return true;

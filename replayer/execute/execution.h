@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "replayer/execute/interpreter.h"
@@ -38,6 +39,8 @@ Result<double> force_picked(const ProgramChunk& chunk, const Call& call,
 
 class Execution {
  public:
+  static constexpr std::size_t kAll = ~std::size_t{0};
+
   // One interpreter for each promotion. `trace` and `checkpoint` must outlive this.
   Execution(const TraceReader& trace, const Checkpoint& checkpoint,
             const std::vector<Promotion>& promotions, Alignment alignment,
@@ -60,9 +63,11 @@ class Execution {
   // The trace's own.
   Result<Bytes> recorded_control(const Write& write) const;
 
-  // Executes the call in all interpreters and puts its results in place; decisions are as computed.
-  // False where it can't be executed: its results are lost then, in all of them.
-  Result<bool> run(const Control& control);
+  // Executes the call in the first `interpreters` of them and puts its results in place; decisions
+  // are as computed. False where it can't be executed: its results are lost then, in all of these.
+  Result<bool> run(const Control& control, std::size_t interpreters = kAll);
+  // Why the last call that could not be executed can't.
+  [[nodiscard]] const std::string& why_not() const { return why_not_; }
   // force_picked's answer in the first interpreter, of the last call.
   [[nodiscard]] double margin() const { return margin_; }
   // Whether memory holds what a write is about, in all interpreters.
@@ -81,6 +86,7 @@ class Execution {
   std::size_t at_ = 0;
   bool started_ = false;
   double margin_ = 0;
+  std::string why_not_;
 };
 
 }  // namespace goldentrace

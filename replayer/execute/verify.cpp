@@ -16,7 +16,6 @@
 #include "src/format/trace_reader.h"
 
 namespace goldentrace {
-namespace {
 
 std::vector<std::string> compare_environment(const Header& header) {
   std::vector<std::pair<std::string, std::string>> here = {
@@ -36,6 +35,8 @@ std::vector<std::string> compare_environment(const Header& header) {
   }
   return differences;
 }
+
+namespace {
 
 Promotion promotion_to(std::optional<DType> dtype) {
   if (!dtype) return Promotion::kNone;

@@ -14,6 +14,7 @@
 
 #include "src/base/dtype.h"
 #include "src/base/status.h"
+#include "src/event/run.h"
 
 namespace goldentrace {
 
@@ -117,6 +118,9 @@ inline int verify_exit_status(const VerifyReport& report) {
   }
   return 2;
 }
+
+// How this machine and its torch differ from those of the recording, a line each.
+std::vector<std::string> compare_environment(const Header& header);
 
 // Not ok when the trace or the weights can't be read; what differs is in the report.
 Result<VerifyReport> verify(const VerifyOptions& options);

@@ -1,4 +1,5 @@
-// NumPy's .npy files (format 1.0): a header, then dense row-major little-endian elements.
+// NumPy's .npy files: a header, then dense little-endian elements. Written as format 1.0,
+// row-major; read as 1.0, 2.0 or 3.0 in either order.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "replayer/band/dense_tensor.h"
 #include "src/base/dtype.h"
+#include "src/base/io.h"
 #include "src/base/status.h"
 
 namespace goldentrace {
@@ -25,6 +28,16 @@ Result<NpyType> npy_type(DType dtype, bool bits);
 
 // The header, of a multiple of 64 bytes.
 std::string npy_header(const std::string& descr, const std::vector<std::int64_t>& shape);
+
+struct NpyArray {
+  DenseTensor tensor;   // row-major
+  bool opaque = false;  // two bytes without meaning ("V2", as bfloat16 is written), as uint16
+};
+
+// kCorrupt (with what is wrong) for what is no such file, is cut off or longer than its shape
+// tells; kUnsupported for big-endian, structured, string and object arrays.
+Result<NpyArray> read_npy(const std::string& path);
+Result<NpyArray> read_npy(const ByteSource& file);
 
 // One element of bfloat16 or an 8-bit float, exactly.
 float to_float32(DType dtype, const std::byte* element);

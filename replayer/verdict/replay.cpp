@@ -13,9 +13,6 @@
 #include "src/format/trace_reader.h"
 
 namespace goldentrace {
-namespace {
-
-constexpr std::uint32_t kLastStep = 0xffffffff;
 
 Side describe_side(const TraceReader& trace) {
   const Header& header = trace.header();
@@ -42,6 +39,10 @@ Side describe_side(const TraceReader& trace) {
   }
   return side;
 }
+
+namespace {
+
+constexpr std::uint32_t kLastStep = 0xffffffff;
 
 void decide_ops(ReplayReport& report) {
   const OpsReport& ops = report.ops;

@@ -267,7 +267,7 @@ def _record_run(run, model, tokenizer, parameters, options):
           f"{len(made)} {'new' if forced is None else 'forced'} tokens, "
           f"{pathlib.Path(run['output']).stat().st_size} bytes"
           + "".join(f", {name} {value}" for name, value in counters.items()), flush=True)
-    if options["calibrate"]:
+    if options.get("calibrate"):
         from goldentrace import calibrate
         print(calibrate.calibrate(
             options["calibrate"], model, ids, made, run["output"], options["model"],
