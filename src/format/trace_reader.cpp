@@ -385,6 +385,7 @@ Status TraceReader::load_values(std::uint32_t chunk) const {
     return {status.code(),
             at_offset(name(), loaded.found.offset + kChunkHeaderSize, status.message())};
   }
+  if (stored.size() > kKeptBuffer) stored = {};
   auto values = decode_values(loaded.raw);
   if (!values.ok()) return at_chunk(chunk, values.status());
   loaded.data = values->data;

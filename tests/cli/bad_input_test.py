@@ -40,7 +40,7 @@ DAMAGE = {
     "an empty file": (lambda data: data.clear(), "empty"),
     "a text file": (lambda data: data.__setitem__(slice(None), b"hello, trace\n" * 9), "offset 0"),
     "a flipped byte": (lambda data: data.__setitem__(70000, data[70000] ^ 1), "checksum"),
-    "a newer version": (newer, "version 2.1"),
+    "a newer version": (newer, "version 2.2"),
 }
 
 
