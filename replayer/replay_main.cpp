@@ -404,7 +404,7 @@ int main(int argc, char** argv) {
       "CANDIDATE is one tensor (.npy, .safetensors), which a kernel gave from the oracle's own "
       "inputs of this place: SCOPE or SCOPE/OP[#N]");
   place->needs(weights)->type_name("PLACE");
-  for (const char* other : {"--steps", "--weight-cache", "--depth"}) {
+  for (const char* other : {"--steps", "--weight-cache", "--depth", "--device"}) {
     place->excludes(app.get_option(other));
   }
   app.add_option("--step", at.step, "with --at: forward pass of the place; default 0, the prefill")

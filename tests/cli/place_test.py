@@ -439,7 +439,8 @@ def test_what_can_not_be_judged_gets_one_line(run, oracle, tiny, tmp_path):
     one_line(run("replay", good, "--against", oracle, "--weights", tmp_path, "--at", MLP),
              f"{tmp_path}: the checkpoint has no tensor")
     for arguments in (["--at", MLP], ["--step", 1, "--weights", tiny],
-                      ["--at", MLP, "--weights", tiny, "--depth", "local"]):
+                      ["--at", MLP, "--weights", tiny, "--depth", "local"],
+                      ["--at", MLP, "--weights", tiny, "--device", "cuda"]):
         assert run("replay", good, "--against", oracle, *arguments).status == 2
 
 
