@@ -84,7 +84,8 @@ std::string text_report(const CheckReport& report) {
 std::string json_report(const CheckReport& report) {
   const int status = check_exit_status(report);
   const char* verdicts[] = {"sound", "damaged", "no_answer"};
-  const json object = {{"version", 1},
+  const json object = {{"report", "check"},
+                       {"version", 1},
                        {"verdict", verdicts[status]},
                        {"exit_status", status},
                        {"trace", report.trace},

@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 
+import reports
 from cases import NEW_TOKENS, PROMPT
 
 
@@ -16,10 +17,14 @@ class Answer:
 
 @pytest.fixture(scope="session")
 def run(build):
-    """run("replay", "show", path) -> status, out, err; programs of the release build, or a path."""
+    """run("replay", "show", path) -> status, out, err; programs of the release build, or a path.
+    Every JSON report that replay writes is held against its schema."""
     def run_program(program, *arguments, **options):
         command = [str(build / "bin" / program), *map(str, arguments)]
-        return Answer(subprocess.run(command, capture_output=True, text=True, **options))
+        answer = Answer(subprocess.run(command, capture_output=True, text=True, **options))
+        if program == "replay":
+            reports.check_written(arguments, answer.status, answer.out)
+        return answer
     return run_program
 
 

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 import torch
 
+import reports
 from paths import BUILD
 
 
@@ -35,7 +36,9 @@ def run_replay(*arguments):
     program = BUILD / "bin/replay"
     if not program.exists():
         pytest.skip(f"{program} is not built")
-    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+    reports.check_written(arguments, done.returncode, done.stdout)
+    return done
 
 
 @pytest.fixture

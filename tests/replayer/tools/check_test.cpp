@@ -44,6 +44,7 @@ TEST_F(Check, ASoundTraceIsSound) {
   EXPECT_THAT(text_report(report),
               HasSubstr("SOUND  7 chunks, 2 calls, 2 writes, 4 values hashed again"));
   const auto json = nlohmann::json::parse(json_report(report));
+  EXPECT_EQ(json["report"], "check");
   EXPECT_EQ(json["verdict"], "sound");
   EXPECT_EQ(json["faults"].size(), 0u);
 }
