@@ -22,6 +22,8 @@ def fault(report):
 def written(arguments, status, out):
     """The text of the report that a run of replay with these arguments made; "" for none."""
     arguments = [str(argument) for argument in arguments]
+    if not arguments:
+        return ""
     if arguments[0] == "export":
         if status != 0 or "--slice" not in arguments:  # what lies there is somebody else's
             return ""

@@ -408,9 +408,9 @@ Status dump(const TraceReader& trace, std::ostream& out) {
   Continuity continuity;
   const std::size_t chunks = trace.chunks().size() + (trace.cut_at() ? 0 : 1);
   for (std::size_t i = 0; i < chunks; ++i) {
-    const auto chunk = trace.read_stored(i);
+    auto chunk = trace.read_stored(i);
     if (!chunk.ok()) return chunk.status();
-    const ChunkHeader& header = chunk->header;
+    const ChunkHeader header = chunk->header;
     if (Status status = continuity.add(*chunk); !status.ok()) return trace.at_chunk(i, status);
     json object = {{"chunk", i},
                    {"kind", static_cast<int>(header.kind)},
@@ -422,6 +422,7 @@ Status dump(const TraceReader& trace, std::ostream& out) {
     if (header.kind == ChunkKind::kTiming) {
       GOLDENTRACE_RETURN_IF_ERROR(trace.timings_of(i).status());
     }
+    chunk->stored = Bytes();  // it is read again: only one of the two is in memory
     const auto raw = trace.read_chunk(i);
     const bool unknown_kind = !is_known(header.kind);
     if (raw.ok()) {

@@ -305,6 +305,8 @@ Status Decompressor::planes(std::span<const std::byte> stored, std::size_t width
       break;
   }
   for (std::size_t i = items * width; i < raw_size; ++i) out[i] = planes[i % width][items];
+  constexpr std::size_t kKept = 16u << 20;  // more is rarely wanted again
+  if (planes_.size() > kKept) planes_ = std::vector<std::byte>();
   return {};
 }
 

@@ -229,6 +229,8 @@ Result<Bytes> TraceReader::read_chunk(std::size_t i) const {
   auto found = read_stored(i);
   if (!found.ok()) return found.status();
   const ChunkHeader& header = found->header;
+  // Who reads large chunks as they stand is not to have another one's content beside them.
+  if (header.raw_size > kKeptBuffer) loaded_ = {};
   Bytes raw;
   if (header.codec == Codec::kNone && header.item_size == 0 &&
       found->stored.size() == header.raw_size) {
@@ -374,7 +376,7 @@ Status TraceReader::load_values(std::uint32_t chunk) const {
   loaded.parts.clear();
   Bytes& stored = loaded.found.stored;
   for (Bytes* buffer : {&stored, &loaded.raw, &loaded.joined}) {
-    if (buffer->size() > kKeptBuffer) *buffer = {};
+    if (buffer->size() > kKeptBuffer) *buffer = Bytes();
   }
   GOLDENTRACE_RETURN_IF_ERROR(read_stored(chunk, loaded.found));
   const ChunkHeader& header = loaded.found.header;
@@ -385,7 +387,7 @@ Status TraceReader::load_values(std::uint32_t chunk) const {
     return {status.code(),
             at_offset(name(), loaded.found.offset + kChunkHeaderSize, status.message())};
   }
-  if (stored.size() > kKeptBuffer) stored = {};
+  if (stored.size() > kKeptBuffer) stored = Bytes();
   auto values = decode_values(loaded.raw);
   if (!values.ok()) return at_chunk(chunk, values.status());
   loaded.data = values->data;
