@@ -141,9 +141,9 @@ void visit_slices(const SliceSums& slices, double elements, double floor, double
     const double noise = std::max(slices.beside[i], lowest);
     if (!(slices.candidate[i] > least * noise)) continue;
     const double fourths = slices.beside_fourths[i];
-    const double dof = slices.beside[i] > lowest && fourths > 0
-                           ? std::min(elements, 3 * noise * noise / fourths)
-                           : elements;
+    // Under the floor, too: a slice that one element dominates has few, whoever rounds it.
+    const double beside = slices.beside[i];
+    const double dof = fourths > 0 ? std::min(elements, 3 * beside * beside / fourths) : elements;
     visit(i, noise > 0 ? slices.candidate[i] / noise : kInfinite, limit(dof));
   }
 }
