@@ -16,6 +16,7 @@
 #include "src/format/trace_generated.h"
 #include "src/format/trace_writer.h"
 #include "tests/golden/padded.h"
+#include "tests/golden/written.h"
 #include "tests/support/traces.h"
 
 namespace goldentrace::testing {
@@ -26,16 +27,6 @@ Bytes header_raw(std::uint16_t minor = kFormatMinor) {
   header.major = kFormatMajor;
   header.minor = minor;
   return encode_header(header);
-}
-
-// Written with TraceWriter, so with the codecs that it chooses.
-Bytes written(const std::function<void(TraceWriter&)>& fill, std::uint64_t calls,
-              WriterOptions options = {}) {
-  Bytes file;
-  auto writer = TraceWriter::create(write_memory(&file), sample_header(), options);
-  fill(**writer);
-  if (!(*writer)->close(sample_summary(calls)).ok()) std::abort();
-  return file;
 }
 
 // FORMAT.md's worked example: y = x * 2 for one tensor of two bfloat16, everything stored as it is.
@@ -192,18 +183,6 @@ Bytes engine() {
     (void)writer.write_text(again);
   };
   return written(fill, 2);
-}
-
-// The sample program of one chunk, with bands of its writes from its second call on; nothing was
-// measured of one of them.
-Bytes bands() {
-  const float none = std::numeric_limits<float>::quiet_NaN();
-  return written(
-      [&](TraceWriter& writer) {
-        (void)writer.write_program(rich_chunk());
-        (void)writer.write_bands({1, {0.25F, none, 0}, {0.5F, none, 0}});
-      },
-      3);
 }
 
 // Three tensors with the digests that FORMAT.md's vectors of `sketch` have: one with all three, one
