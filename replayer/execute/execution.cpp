@@ -118,6 +118,31 @@ Result<bool> Execution::run(const Control& control, std::size_t interpreters) {
   return true;
 }
 
+Result<bool> Execution::run_as_recorded(std::size_t interpreters) {
+  return run([&](const Write& write, std::size_t /*output*/) { return recorded_control(write); },
+             interpreters);
+}
+
+Status Execution::settle(const Write& write, std::size_t interpreters) {
+  const Tensor& tensor = dictionary().tensor(write.tensor);
+  const bool random = (call().flags & kCallRandom) != 0;
+  const bool decision = (write.flags & kWriteDecision) != 0 && !is_real_float(tensor.dtype);
+  if ((!random && !decision) || (write.flags & kWriteUndefined) != 0) return {};
+  const auto bytes = recorded_control(write);
+  if (!bytes.ok()) return bytes.status();
+  if (bytes->empty()) return {};
+  for (std::size_t i = 0; i < std::min(interpreters, interpreters_.size()); ++i) {
+    if (!memory(i).has(tensor.storage)) continue;
+    GOLDENTRACE_RETURN_IF_ERROR(put_elements(*bytes, tensor.dtype, memory(i).tensor(write.tensor)));
+  }
+  return {};
+}
+
+void Execution::round(const Write& write, std::size_t interpreter, DType dtype) {
+  const at::Tensor place = memory(interpreter).tensor(write.tensor);
+  place.copy_(place.to(static_cast<c10::ScalarType>(dtype)));
+}
+
 Status Execution::execute(Interpreter& interpreter, const Control& control) {
   std::vector<c10::IValue> results = interpreter.run(chunk(), call());
   const auto margin = force_picked(chunk(), call(), dictionary(), control, interpreter, results);

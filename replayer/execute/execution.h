@@ -70,6 +70,13 @@ class Execution {
   [[nodiscard]] const std::string& why_not() const { return why_not_; }
   // force_picked's answer in the first interpreter, of the last call.
   [[nodiscard]] double margin() const { return margin_; }
+  // The same with the trace's own decisions.
+  Result<bool> run_as_recorded(std::size_t interpreters = kAll);
+  // Puts the trace's own decision or random result in place, where the write is one and memory is
+  // there for it.
+  Status settle(const Write& write, std::size_t interpreters = kAll);
+  // What the write left in one interpreter, rounded to `dtype`.
+  void round(const Write& write, std::size_t interpreter, DType dtype);
   // Whether memory holds what a write is about, in all interpreters.
   bool has(const Write& write);
 

@@ -9,16 +9,6 @@
 namespace goldentrace {
 namespace {
 
-// What stands for a decision is the trace's, as everywhere.
-Status force(Execution& execution, const Write& write) {
-  const auto bytes = execution.recorded_control(write);
-  if (!bytes.ok()) return bytes.status();
-  const DType dtype = execution.dictionary().tensor(write.tensor).dtype;
-  const at::Tensor place = execution.memory(0).tensor(write.tensor);
-  if (static_cast<std::size_t>(place.numel()) * item_size(dtype) != bytes->size()) return {};
-  return put_elements(*bytes, dtype, place);
-}
-
 float distance(Execution& execution, const ProgramChunk& chunk, const Write& write) {
   const at::Tensor got = execution.memory(0).tensor(write.tensor);
   const Digest digest = digest_tensor({static_cast<const std::byte*>(got.const_data_ptr()),
@@ -50,10 +40,7 @@ Status run(Execution& execution, TwinDistances& distances) {
     if (!*more) return {};
     const Call& call = execution.call();
     const bool failed = (call.flags & kCallFailed) != 0;
-    const auto ran = failed ? Result<bool>(false)
-                            : execution.run([&](const Write& write, std::size_t /*output*/) {
-                                return execution.recorded_control(write);
-                              });
+    const auto ran = failed ? Result<bool>(false) : execution.run_as_recorded();
     if (!ran.ok()) return ran.status();
     const ProgramChunk& chunk = execution.chunk();
     for (std::size_t w = 0; w < call.writes; ++w) {
@@ -62,7 +49,7 @@ Status run(Execution& execution, TwinDistances& distances) {
       if (!*ran || !execution.has(write)) continue;
       const bool control = (write.flags & kWriteDecision) != 0 || (call.flags & kCallRandom) != 0;
       if (control) {
-        GOLDENTRACE_RETURN_IF_ERROR(force(execution, write));
+        GOLDENTRACE_RETURN_IF_ERROR(execution.settle(write));
       } else if (is_real_float(execution.dictionary().tensor(write.tensor).dtype)) {
         distances.back() = distance(execution, chunk, write);
       }

@@ -181,7 +181,8 @@ class LocalRun {
     if (first_pass()) ++report_.outputs;
     const bool judged = !is_rerouted(call);
     if (!judged && first_pass()) ++report_.rerouted_outputs;
-    if (!first_pass()) round(write);
+    // As an engine that keeps everything in the working dtype would have it.
+    if (!first_pass()) execution_.round(write, kBeside, report_.working_dtype);
     const std::uint64_t elements = want.outputs[output].elements;
     if (got == nullptr || !is_real_float(got->dtype) || !candidate_.has_value(got->hash)) return {};
     const auto asked_for = tickets_.find({want.number, output});
@@ -380,12 +381,6 @@ class LocalRun {
       worst = std::max(worst, execution_.margin());
     }
     return {};
-  }
-
-  // As an engine that keeps everything in the working dtype would have it.
-  void round(const Write& write) {
-    const at::Tensor place = execution_.memory(kBeside).tensor(write.tensor);
-    place.copy_(place.to(scalar_type(report_.working_dtype)));
   }
 
   const TraceReader& oracle_;

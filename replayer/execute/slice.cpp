@@ -78,12 +78,6 @@ class SliceExecution {
   [[nodiscard]] const Dictionary& dictionary() const { return execution_.dictionary(); }
   Memory& eager() { return execution_.memory(kEager); }
 
-  Result<bool> run_call(std::size_t interpreters) {
-    return execution_.run(
-        [&](const Write& write, std::size_t) { return execution_.recorded_control(write); },
-        interpreters);
-  }
-
   template <typename Visit>
   Status visit_writes(Visit visit) {
     for (std::size_t w = 0; w < execution_.call().writes; ++w) {
@@ -95,17 +89,17 @@ class SliceExecution {
 
   // What later calls lack because one could not run stops only those that need it.
   Status run_outside() {
-    const auto ran = run_call(1);
+    const auto ran = execution_.run_as_recorded(1);
     if (!ran.ok()) return ran.status();
     return visit_writes([&](const Write& write) {
       mark(dictionary().tensor(write.tensor).storage, true);
-      return *ran ? settle(write, 1) : Status();
+      return *ran ? execution_.settle(write, 1) : Status();
     });
   }
 
   Status run_in_slice() {
     give_inputs();
-    const auto ran = run_call(Execution::kAll);
+    const auto ran = execution_.run_as_recorded();
     if (!ran.ok()) return ran.status();
     if (!*ran) {
       const std::string& why = execution_.why_not();
@@ -115,7 +109,7 @@ class SliceExecution {
     }
     return visit_writes([&](const Write& write) {
       mark(dictionary().tensor(write.tensor).storage, false);
-      GOLDENTRACE_RETURN_IF_ERROR(settle(write, interpreters_));
+      GOLDENTRACE_RETURN_IF_ERROR(execution_.settle(write));
       round(write);
       return Status();
     });
@@ -150,23 +144,6 @@ class SliceExecution {
     mark(storage, false);
   }
 
-  // Decisions and random results are those recorded.
-  Status settle(const Write& write, std::size_t interpreters) {
-    const Tensor& tensor = dictionary().tensor(write.tensor);
-    const bool random = (execution_.call().flags & kCallRandom) != 0;
-    const bool decision = (write.flags & kWriteDecision) != 0 && !is_real_float(tensor.dtype);
-    if ((!random && !decision) || (write.flags & kWriteUndefined) != 0) return {};
-    const auto bytes = execution_.recorded_control(write);
-    if (!bytes.ok()) return bytes.status();
-    if (bytes->empty()) return {};
-    for (std::size_t i = 0; i < interpreters; ++i) {
-      Memory& memory = execution_.memory(i);
-      if (!memory.has(tensor.storage)) continue;
-      GOLDENTRACE_RETURN_IF_ERROR(put_elements(*bytes, tensor.dtype, memory.tensor(write.tensor)));
-    }
-    return {};
-  }
-
   // As an engine that keeps everything in the working dtype would have it.
   void round(const Write& write) {
     const bool random = (execution_.call().flags & kCallRandom) != 0;
@@ -175,8 +152,7 @@ class SliceExecution {
         !is_real_float(tensor.dtype) || !execution_.memory(kRounded).has(tensor.storage)) {
       return;
     }
-    const at::Tensor place = execution_.memory(kRounded).tensor(write.tensor);
-    place.copy_(place.to(static_cast<c10::ScalarType>(working_)));
+    execution_.round(write, kRounded, working_);
   }
 
   void take_inputs(std::uint64_t number, std::vector<std::optional<DenseTensor>>& inputs) {
